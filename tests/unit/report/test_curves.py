@@ -28,7 +28,7 @@ from leadline.report.curves import (
     thinned,
 )
 from leadline.report.document import Choices, LineChart, PageBudget, Paragraph, Section
-from leadline.report.pages.run import results as workload_curves
+from leadline.report.pages.run import charts as workload_curves
 from leadline.report.pages.run.page import run_document
 from leadline.stats.histogram import LatencyHistogram
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run, StoredTrial
-from leadline.archive.records import TrialStatus
 from leadline.findings import Severity
-from leadline.formats.fio.logs import Window
-from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
 from leadline.report.cells import slug
-from leadline.report.curves import (
-    TimeRow,
-    distribution_chart,
-    ladder_chart,
-    linear_axis,
-    percentiles_of,
-    rate_over_time_chart,
-)
+from leadline.report.curves import RATE_UNITS, TimeRow, percentiles_of, rate_over_time_chart
 from leadline.report.document import (
     Bar,
     BarChart,
@@ -31,14 +21,22 @@ from leadline.report.document import (
     Choices,
     DeltaChart,
     DeltaRow,
-    Dot,
     HeatCell,
     HeatMap,
     LineChart,
     Paragraph,
     Scale,
 )
-from leadline.report.pages.comparison.takeaways import rates
+from leadline.report.pages.comparison.takeaways import rates, system_names
+from leadline.report.pages.run.charts import (
+    CellRow,
+    chosen_trials,
+    dots,
+    keep_largest,
+    latency_charts,
+    rate_windows,
+    value_axis,
+)
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
@@ -50,7 +48,6 @@ from leadline.report.words import (
     place,
     short,
     title,
-    value_text,
     value_with_unit,
     where,
 )
@@ -66,71 +63,75 @@ _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 10
 _LOSSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
-def largest(cells: Iterable[ComparedCell], most: int = MOST_ROWS) -> tuple[list[ComparedCell], str]:
-    """Return (the largest changes, a note on the rest)."""
-    given = [one for one in cells if one.judgement.ratio]
-    if len(given) <= most:
-        return given, ""
-    ordered = sorted(given, key=lambda one: -abs(math.log(one.judgement.ratio or 1.0)))
-    kept = {id(one) for one in ordered[:most]}
-    return (
-        [one for one in given if id(one) in kept],
-        f"the {most} largest changes of {count_text(len(given), 'cell')}; the table has all",
-    )
+_Cells = Sequence[ComparedCell]
 
 
-def labels(cells: Sequence[ComparedCell]) -> list[str]:
+def leveled_cells(cells: _Cells) -> bool:
+    """Return whether workloads have several levels."""
+    levels = {(cell.workload, cell.level) for cell in cells}
+    return len(levels) > len({workload for workload, _ in levels})
+
+
+def log_change(cell: ComparedCell) -> float:
+    """Return |log ratio|, 0 without a ratio."""
+    ratio = cell.judgement.ratio
+    return abs(math.log(ratio)) if ratio else 0.0
+
+
+def _largest_changes(cells: _Cells, heading: str) -> tuple[_Cells, str]:
+    """Return (the largest changes, the heading with a note on the rest)."""
+    changes = [cell for cell in cells if cell.judgement.ratio]
+    if len(changes) <= MOST_ROWS:
+        return changes, heading
+    count = count_text(len(changes), "cell")
+    note = f"the {MOST_ROWS} largest changes of {count}; the table has all"
+    return keep_largest(changes, log_change, MOST_ROWS), f"{heading}: {note}"
+
+
+def _labels(cells: _Cells) -> list[str]:
     """Label rows by the parts in which the cells differ."""
-    targets = {one.target for one in cells}
-    workloads = {one.workload for one in cells}
-    levels = {(one.workload, one.level) for one in cells}
-    ops = {one.op for one in cells}
+    targets = {cell.target for cell in cells}
+    workloads = {cell.workload for cell in cells}
+    leveled = leveled_cells(cells)
+    ops = {cell.op for cell in cells}
     return [
         place(
-            short(one.target, _LABEL) if len(targets) > 1 or len(workloads) == 1 else "",
-            short(one.workload, _LABEL) if len(workloads) > 1 else "",
-            one.level if len(levels) > len(workloads) else "",
-            op_text(one.op) if len(ops) > 1 else "",
+            short(cell.target, _LABEL) if len(targets) > 1 or len(workloads) == 1 else "",
+            short(cell.workload, _LABEL) if len(workloads) > 1 else "",
+            cell.level if leveled else "",
+            op_text(cell.op) if len(ops) > 1 else "",
         )
-        for one in cells
+        for cell in cells
     ]
 
 
 # --- changes ------------------------------------------------------------------------------------
 
 
-def delta_chart(
-    anchor: str, heading: str, cells: Sequence[ComparedCell], choice: str = ""
-) -> DeltaChart | None:
+def delta_chart(anchor: str, heading: str, cells: _Cells, choice: str = "") -> DeltaChart | None:
     """Chart each change with its interval, writes first, the largest loss first; None if empty."""
-    shown, left_out = largest(cells)
+    shown, heading = _largest_changes(cells, heading)
     if not shown:
         return None
-    worst_first = sorted(
-        shown,
-        key=lambda one: (
-            _OP_ORDER.index(one.op),
-            -(one.judgement.ratio or 1.0) if one.metric.is_latency else one.judgement.ratio or 1.0,
-        ),
-    )
+
+    def order(cell: ComparedCell) -> tuple[int, float]:
+        ratio = cell.judgement.ratio or 1.0
+        return _OP_ORDER.index(cell.op), -ratio if cell.metric.is_latency else ratio
+
+    worst_first = sorted(shown, key=order)
     rows = tuple(
         DeltaRow(
             label=label,
-            ratio=one.judgement.ratio,
-            interval=one.judgement.interval,
-            verdict=one.verdict.value,
-            text=_delta_text(one),
-            band=one.judgement.band,
+            ratio=cell.judgement.ratio,
+            interval=cell.judgement.interval,
+            verdict=cell.verdict.value,
+            text=_delta_text(cell),
+            band=cell.judgement.band,
         )
-        for one, label in zip(worst_first, labels(worst_first), strict=True)
+        for cell, label in zip(worst_first, _labels(worst_first), strict=True)
     )
-    return DeltaChart(
-        id=anchor,
-        title=f"{heading}: {left_out}" if left_out else heading,
-        scale=ratio_scale("change, logarithmic axis of ratios", rows),
-        rows=rows,
-        choice=choice,
-    )
+    scale = ratio_scale("change, logarithmic axis of ratios", rows)
+    return DeltaChart(id=anchor, title=heading, scale=scale, rows=rows, choice=choice)
 
 
 def _delta_text(cell: ComparedCell) -> str:
@@ -182,95 +183,75 @@ def _tick_text(ratio: float) -> str:
 # --- both systems as bars-------------------------------------------------------------------------
 
 
-def bar_charts(
-    comparison: Comparison, cells: Sequence[ComparedCell]
-) -> list[tuple[str, str, BarChart]]:
-    """Return (choice, its label, chart) for each workload and operation: bars, trials as dots.
+def bar_charts(comparison: Comparison) -> list[tuple[str, BarChart]]:
+    """Return (label, chart) for the rate of each workload and operation: bars, trials as dots.
 
     Reads and writes differ in size: each operation has its own axis.
     """
     groups: dict[tuple[str, Op | None, Metric], list[ComparedCell]] = {}
-    for one in cells:
-        groups.setdefault((one.workload, one.op, one.metric), []).append(one)
+    for cell in rates(comparison):
+        groups.setdefault((cell.workload, cell.op, cell.metric), []).append(cell)
     several = len({workload for workload, _, _ in groups}) > 1
     charts = []
     for number, ((workload, op, metric), group) in enumerate(groups.items(), start=1):
         name = place(short(workload) if several else "", op_text(op))
         choice = f"bars-{number}-{slug(workload)}"
-        made = _bars(choice, name, metric, group, comparison)
-        if made:
-            charts.append((choice, name, made))
+        heading = f"{name}, {title(metric)}"
+        chart = _bar_chart(choice, heading, metric, group, system_names(comparison))
+        charts += [(name, chart)] if chart else []
     return charts
 
 
-def _bars(
-    anchor: str, name: str, metric: Metric, cells: Sequence[ComparedCell], comparison: Comparison
+def _bar_chart(
+    choice: str, heading: str, metric: Metric, cells: _Cells, names: tuple[str, str]
 ) -> BarChart | None:
-    shown, left_out = largest(cells)
-    if not left_out:
-        shown = [one for one in cells if any(_number(side) is not None for side in _sides(one))]
+    changes, note = _largest_changes(cells, heading)
+    shown = changes if note != heading else [cell for cell in cells if _has_number(cell)]
     values = [
         end
-        for one in shown
-        for figure in _sides(one)
-        if figure is not None and figure.value is not None
+        for cell in shown
+        for figure in _figures(cell)
+        if figure and figure.value is not None
         for end in (figure.value, figure.high or 0.0, *(figure.interval or ()))
     ]
     if not values:
         return None
-    # Round ticks are round in the unit that is read.
-    size = float(1 << 20) if metric is Metric.BANDWIDTH else 1.0
-    low, high, ticks = linear_axis(max(values) / size)
-    heading = f"{name}, {title(metric)}"
+    low, high, ticks = value_axis(metric, values)
+    unit = RATE_UNITS.get(metric, title(metric))
     return BarChart(
-        id=f"{anchor}-chart",
-        title=f"{heading}: {left_out}" if left_out else heading,
-        series=(short(comparison.baseline.name), short(comparison.candidate.name)),
-        scale=Scale(
-            title={Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}.get(metric, title(metric)),
-            log=False,
-            low=low * size,
-            high=high * size,
-            ticks=tuple((tick * size, value_text(metric, tick * size)) for tick in ticks),
-        ),
+        id=f"{choice}-chart",
+        title=note,
+        series=names,
+        scale=Scale(title=unit, log=False, low=low, high=high, ticks=ticks),
         groups=tuple(
             BarGroup(
                 label=label,
-                bars=tuple(_bar(number, figure) for number, figure in enumerate(_sides(one))),
+                bars=tuple(_bar(number, figure) for number, figure in enumerate(_figures(cell))),
             )
-            for one, label in zip(shown, labels(shown), strict=True)
+            for cell, label in zip(shown, _labels(shown), strict=True)
         ),
-        choice=anchor,
+        choice=choice,
     )
 
 
-def _sides(cell: ComparedCell) -> tuple[MetricFigure | None, MetricFigure | None]:
+def _has_number(cell: ComparedCell) -> bool:
+    return any(figure and figure.value is not None for figure in _figures(cell))
+
+
+def _figures(cell: ComparedCell) -> tuple[MetricFigure | None, MetricFigure | None]:
     return cell.baseline, cell.candidate
-
-
-def _number(figure: MetricFigure | None) -> float | None:
-    return figure.value if figure else None
 
 
 def _bar(series: int, figure: MetricFigure | None) -> Bar:
     if figure is None or figure.value is None:
         return Bar(series=series, value=None, text=MISSING)
-    dots = tuple(
-        Dot(
-            trial=one.trial,
-            value=one.value,
-            text=value_with_unit(figure.metric, one.value),
-            outlier=one.outlier,
-        )
-        for one in figure.trials
-        if one.value is not None
-    )
+    trials = dots(figure)
     return Bar(
         series=series,
         value=figure.value,
         text=value_with_unit(figure.metric, figure.value),
         interval=figure.interval,
-        dots=dots if len(dots) > 1 else (),
+        dots=trials if len(trials) > 1 else (),
         refused=figure.severity is Severity.ERROR,
     )
 
@@ -278,47 +259,36 @@ def _bar(series: int, figure: MetricFigure | None) -> Bar:
 # --- the map ------------------------------------------------------------------------------------
 
 
-def heat_map(anchor: str, heading: str, cells: Sequence[ComparedCell]) -> HeatMap | None:
+def heat_map(anchor: str, heading: str, cells: _Cells) -> HeatMap | None:
     """Build the heat map of targets x workloads, of the targets with the largest changes; None if
     empty."""
-    at = {(one.target, one.workload, one.level, one.op): one for one in cells}
-    shown, left_out = _targets(cells)
-    columns = list(dict.fromkeys(key[1:] for key in at))
-    changed = any(one.judgement.ratio for one in cells)
-    if not changed or len(shown) * len(columns) < 2:
+    at = {(cell.target, cell.workload, cell.level, cell.op): cell for cell in cells}
+    columns = {(cell.workload, cell.level, cell.op): cell for cell in cells}
+    changes: dict[str, float] = {}
+    for cell in cells:
+        changes[cell.target] = max(changes.get(cell.target, 0.0), log_change(cell))
+    shown = keep_largest(list(changes), changes.__getitem__, MOST_ROWS)
+    if not any(cell.judgement.ratio for cell in cells) or len(shown) * len(columns) < 2:
         return None
-    metrics = {key[1:]: one.metric for key, one in at.items()}
-    levels = {(workload, level) for workload, level, _ in columns}
-    leveled = len(levels) > len({workload for workload, _ in levels})
-    titles = [
+    if len(shown) < len(changes):
+        heading += f": the {MOST_ROWS} of {len(changes):,} targets with the largest changes"
+    leveled = leveled_cells(cells)
+    titles = (
         place(short(workload, _LABEL), level if leveled else "", op_text(op))
         for workload, level, op in columns
-    ]
+    )
     return HeatMap(
         id=anchor,
-        title=f"{heading}: {left_out}" if left_out else heading,
-        rows=tuple(short(target) for target in shown),
+        title=heading,
+        rows=tuple(map(short, shown)),
         columns=tuple(titles),
-        higher_is_better=tuple(not metrics[column].is_latency for column in columns),
+        higher_is_better=tuple(not cell.metric.is_latency for cell in columns.values()),
         cells=tuple(
             tuple(_heat(at.get((target, *column))) for column in columns) for target in shown
         ),
         baseline=0,
         relative=True,
     )
-
-
-def _targets(cells: Sequence[ComparedCell]) -> tuple[list[str], str]:
-    most: dict[str, float] = {}
-    for one in cells:
-        ratio = one.judgement.ratio
-        size = abs(math.log(ratio)) if ratio else 0.0
-        most[one.target] = max(most.get(one.target, 0.0), size)
-    if len(most) <= MOST_ROWS:
-        return list(most), ""
-    kept = set(sorted(most, key=lambda target: -most[target])[:MOST_ROWS])
-    note = f"the {MOST_ROWS} of {len(most):,} targets with the largest changes"
-    return [target for target in most if target in kept], note
 
 
 def _heat(cell: ComparedCell | None) -> HeatCell:
@@ -347,20 +317,21 @@ _POINTS_OVER_TIME = 60
 def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
     """Draw percentiles, distribution and IOPS over time of the cells with the largest changes."""
     known = [
-        one
-        for one in rates(comparison)
-        if one.op is not None and one.op is not Op.TOTAL and _drawable(one)
+        cell
+        for cell in rates(comparison)
+        if cell.op not in (None, Op.TOTAL)
+        and _drawable(cell.baseline_cell)
+        and _drawable(cell.candidate_cell)
     ]
-    chosen = sorted(known, key=lambda one: -_size(one))[:MOST_CELLS]
-    names = (short(comparison.baseline.name), short(comparison.candidate.name))
-    trials = tuple(
+    chosen = sorted(known, key=log_change, reverse=True)[:MOST_CELLS]
+    trials = [
         {trial.record.trial: trial for trial in side.run.trials}
         for side in (comparison.baseline, comparison.candidate)
-    )
+    ]
     options: list[tuple[str, str]] = []
     charts: list[LineChart] = []
     for number, cell in enumerate(chosen, start=1):
-        found = _charts(f"curve-{number}", cell, names, trials)
+        found = _charts(f"curve-{number}", cell, system_names(comparison), trials)
         if found:
             options.append((f"curve-{number}", where(cell)))
             charts += found
@@ -368,27 +339,16 @@ def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
         return ()
     blocks: list[Block] = []
     if len(known) > len(chosen):
-        text = (
-            f"The {len(chosen)} cells with the largest changes of rates, of "
-            f"{count_text(len(known), 'cell')}."
-        )
+        count = count_text(len(known), "cell")
+        text = f"The {len(chosen)} cells with the largest changes of rates, of {count}."
         blocks.append(Paragraph(text=text))
     if len(options) > 1:
         blocks.append(Choices(id="curves", label="Cell", options=tuple(options)))
     return (*blocks, *charts)
 
 
-def _drawable(cell: ComparedCell) -> bool:
-    sides = (cell.baseline_cell, cell.candidate_cell)
-    return all(
-        one is not None and (one.histogram is not None or len(percentiles_of(one)) > 1)
-        for one in sides
-    )
-
-
-def _size(cell: ComparedCell) -> float:
-    ratio = cell.judgement.ratio
-    return abs(math.log(ratio)) if ratio else 0.0
+def _drawable(row: CellFigure | None) -> bool:
+    return row is not None and (row.histogram is not None or len(percentiles_of(row)) > 1)
 
 
 def _charts(
@@ -397,67 +357,26 @@ def _charts(
     names: tuple[str, str],
     trials: Sequence[Mapping[str, StoredTrial]],
 ) -> list[LineChart]:
-    sides = [
-        (name, number, figure)
-        for number, (name, figure) in enumerate(
-            zip(names, (cell.baseline_cell, cell.candidate_cell), strict=True)
-        )
-        if figure is not None
-    ]
+    rows: list[CellRow] = []
     over_time: list[TimeRow] = []
-    for name, number, figure in sides:
-        trial, windows = _middle(figure, trials[number])
-        if windows:
-            over_time.append((f"{name}, trial {trial}", number, windows))
-    at = where(cell)
-    charts = (
-        ladder_chart(
-            f"{choice}-ladder",
-            f"Latency percentiles · {at}",
-            [(name, number, percentiles_of(figure)) for name, number, figure in sides],
-            names,
-            choice,
-        ),
-        distribution_chart(
-            f"{choice}-distribution",
-            f"Latency distribution · {at}",
-            [
-                (name, number, figure.histogram)
-                for name, number, figure in sides
-                if figure.histogram is not None
-            ],
-            names,
-            choice,
-        ),
-        rate_over_time_chart(
-            f"{choice}-time",
-            f"IOPS over time, the middle trial · {at}",
-            over_time,
-            names,
-            choice,
-            most=_POINTS_OVER_TIME,
-        ),
-    )
-    return [chart for chart in charts if chart is not None]
-
-
-def _middle(
-    figure: CellFigure, trials: Mapping[str, StoredTrial]
-) -> tuple[str, tuple[Window, ...]]:
-    """Return the median trial by IOPS and its windows; none for a section of a job file."""
-    values = [
-        (one.value, one.trial) for one in figure.metric(Metric.IOPS).trials if one.value is not None
+    for number, row in enumerate((cell.baseline_cell, cell.candidate_cell)):
+        if row is None:
+            continue
+        rows.append((names[number], number, row))
+        # The windows are those of the whole job file, not of a section.
+        middle = chosen_trials(row, Metric.IOPS, 1) if row.workload == row.planned_workload else ()
+        for trial in middle:
+            windows = rate_windows(trials[number].get(trial), row)
+            if windows:
+                over_time.append((f"{names[number]}, trial {trial}", number, windows))
+    charts = [
+        chart for _, chart in latency_charts(choice, f" · {where(cell)}", rows, names, choice)
     ]
-    if not values or figure.workload != figure.planned_workload or figure.op is None:
-        return "", ()
-    name = sorted(values)[len(values) // 2][1]
-    stored = trials.get(name)
-    if stored is None or stored.record.status is not TrialStatus.COMPLETED:
-        return name, ()
-    try:
-        return name, stored.iops_windows.get(figure.op, ())
-    except FormatError:
-        return name, ()  # the audit reports the log and its line
+    heading = f"IOPS over time, the middle trial · {where(cell)}"
+    rate = rate_over_time_chart(
+        f"{choice}-time", heading, over_time, names, choice, most=_POINTS_OVER_TIME
+    )
+    return [*charts, rate] if rate else charts
 
 
 def pattern_of(run: Run) -> Mapping[tuple[str, str], str]:
@@ -465,11 +384,8 @@ def pattern_of(run: Run) -> Mapping[tuple[str, str], str]:
     found = {}
     for cell in run.plan.cells:
         recorded = cell.workload.recorded
-        names = (
-            {recorded.options.get("rw", "")}
-            if recorded
-            else {phase.pattern.value for phase in cell.workload.phases}
-        )
+        names = [phase.pattern.value for phase in cell.workload.phases]
+        names = [recorded.options.get("rw", "")] if recorded else names
         kinds = {"random" if name.startswith("rand") else "sequential" for name in names if name}
         found[cell.workload.name, cell.level] = kinds.pop() if len(kinds) == 1 else ""
     return found

@@ -81,8 +81,7 @@ def _(found: RoundTripCost, name: Name) -> list[str]:
         _agreement(found),
     ]
     if found.multiples:
-        low, high = found.multiples
-        times = f"{low}" if low == high else f"{low} to {high}"
+        times = range_text(*map(str, found.multiples))
         texts.append(
             f"It is about {times} times the maximum: a client that splits large I/Os waits for "
             "each part."
@@ -93,7 +92,7 @@ def _(found: RoundTripCost, name: Name) -> list[str]:
     if found.isolation is Isolation.NEVER_ISOLATED:
         texts.append("No cell measures small I/Os at QD1, where round trips are isolated.")
     if found.redundancy and not found.closes:
-        texts.append(f"{_capital(_cause(found.redundancy, name))} also changes the work of OSDs.")
+        texts.append(f"{capital(_cause(found.redundancy, name))} also changes the work of OSDs.")
     if found.others:
         texts.append(_also_changed(found.others, name))
     elif not found.closes and not found.redundancy:
@@ -196,10 +195,10 @@ def _(found: MoreCores, name: Name) -> list[str]:
     texts = [f"Label {_label(found)}: {expected}."]
     rates = f"{found.tested} changed {'rate' if found.tested == 1 else 'rates'}"
     if found.beyond:
-        ends = dict.fromkeys(f"x {gain:.3g}" for gain in (min(found.beyond), max(found.beyond)))
+        gains = range_text(f"x {min(found.beyond):.3g}", f"x {max(found.beyond):.3g}")
         texts.append(
-            f"{len(found.beyond)} of {rates} exceed this ({' to '.join(ends)}): cores alone do not "
-            "explain them."
+            f"{len(found.beyond)} of {rates} exceed this ({gains}): cores alone do not explain "
+            "them."
         )
     if found.lower:
         texts.append(f"{found.lower} of {rates} are lower with more cores.")
@@ -216,7 +215,7 @@ def _(found: MoreCopies, name: Name) -> list[str]:
         texts.append(f"{_measured(found.writes, name)}; the round trip was not measured.")
     if found.contradicting:
         cells = listed(f"{_OPS[op]} of {name(workload)}" for op, workload in found.contradicting)
-        texts.append(f"{_capital(cells)} changed in the opposite direction.")
+        texts.append(f"{capital(cells)} changed in the opposite direction.")
     return texts
 
 
@@ -230,7 +229,7 @@ def _where(group: CellGroup, name: Name, *, tally: bool = False) -> str:
     noun = f"latency percentiles of {noun}" if group.percentiles_only and tally else noun
     depths = f", QD{listed(map(str, group.depths))}" if group.depths else ""
     verdicts = f" ({_tally(group.verdicts)})" if tally else ""
-    return f"{_capital(noun)} on {listed(map(name, group.targets), 4)}{depths}{verdicts}"
+    return f"{capital(noun)} on {listed(map(name, group.targets), 4)}{depths}{verdicts}"
 
 
 def _tally(verdicts: Sequence[tuple[Verdict, int]]) -> str:
@@ -310,7 +309,7 @@ def _count(trips: RoundTrips) -> str:
 
 
 def _agreement(found: RoundTripCost) -> str:
-    gap = "" if found.gap_s is None else _unsigned_span(found.gap_s)
+    gap = "" if found.gap_s is None else range_text(*map(format_latency, found.gap_s))
     return {
         Agreement.WITHIN: "Network distance explains the change.",
         Agreement.TOLERATED: "Network distance explains the change to within "
@@ -354,14 +353,13 @@ def _signed(seconds: float) -> str:
 
 
 def _span(ends: tuple[float, float]) -> str:
-    low, high = map(_signed, ends)
+    return range_text(*map(_signed, ends))
+
+
+def range_text(low: str, high: str) -> str:
+    """`2 to 4`, and `2` where both ends are the same."""
     return low if low == high else f"{low} to {high}"
 
 
-def _unsigned_span(ends: tuple[float, float]) -> str:
-    low, high = map(format_latency, ends)
-    return low if low == high else f"{low} to {high}"
-
-
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"

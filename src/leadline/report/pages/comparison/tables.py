@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
-from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
-from leadline.report.cells import word
+from leadline.report.cells import number_column, table, word
 from leadline.report.document import (
     Block,
     Cell,
@@ -25,9 +24,10 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.charts import delta_chart
+from leadline.report.pages.comparison.charts import delta_chart, leveled_cells, log_change
 from leadline.report.pages.comparison.explanations import effect_texts
-from leadline.report.pages.comparison.takeaways import rates
+from leadline.report.pages.comparison.takeaways import rates, system_names
+from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (
     EVIDENCE_TEXTS,
     JUDGED,
@@ -48,32 +48,27 @@ from leadline.report.words import (
     value_with_unit,
 )
 
-
-def leveled_cells(cells: Iterable[ComparedCell]) -> bool:
-    """Return whether workloads have several levels."""
-    seen = {(one.workload, one.level) for one in cells}
-    return len(seen) > len({workload for workload, _ in seen})
+_Cells = Sequence[ComparedCell]
+# A column of compared cells, and the function that makes its cells.
+_ColumnOf = tuple[Column, Callable[[ComparedCell], Cell]]
 
 
 def nothing(note: str = "") -> Cell:
     return Cell(text=NOT_SHOWN, note=note, missing=True)
 
 
-def value(
-    figure: MetricFigure | None,
-    cell: CellFigure | None,
-    labels: tuple[Mark, ...],
-    *,
-    unit: bool,
-) -> Cell:
-    """`unit`: the column names it."""
-    if figure is None or cell is None:
+def _value(cell: ComparedCell, system: int, marks: Marks, unit: str) -> Cell:
+    """Format the figure of a system; without a `unit` of the column with its own."""
+    figure = (cell.baseline, cell.candidate)[system]
+    row = (cell.baseline_cell, cell.candidate_cell)[system]
+    if figure is None or row is None:
         return Cell(text=MISSING, note="no such cell on this system", missing=True)
+    labels = marks.for_number(figure.finding_marks)
     if figure.value is None:
-        text = MISSING if cell.missing else NOT_SHOWN
+        text = MISSING if row.missing else NOT_SHOWN
         return Cell(text=text, note=figure.absence, marks=labels, missing=True)
     text = (value_text if unit else value_with_unit)(figure.metric, figure.value)
-    values = [one.value for one in figure.trials if one.value is not None]
+    values = [trial.value for trial in figure.trials if trial.value is not None]
     note = ""
     if len(values) > 1:
         low, high = (value_text(figure.metric, end) for end in (min(values), max(values)))
@@ -81,32 +76,33 @@ def value(
     return Cell(text=text, sort=figure.value, marks=labels, note=note)
 
 
-def interval(figure: MetricFigure | None) -> Cell:
+def _interval(cell: ComparedCell, system: int) -> Cell:
+    figure = (cell.baseline, cell.candidate)[system]
     if figure is None or figure.interval is None:
         return nothing("a 95 % interval needs 6 trials")
     low, high = (value_text(figure.metric, end) for end in figure.interval)
     return Cell(text=f"{low} to {high}", sort=figure.interval[1] - figure.interval[0])
 
 
-def change(cell: ComparedCell) -> Cell:
+def _change(cell: ComparedCell) -> Cell:
     ratio = cell.judgement.ratio
     if ratio is None:
-        return nothing(listed(reason_text(code) for code in cell.judgement.reasons))
+        return nothing(listed(map(reason_text, cell.judgement.reasons)))
     return Cell(text=change_text(ratio), sort=ratio)
 
 
 def change_and_verdict(cell: ComparedCell | None) -> list[Cell]:
-    return [change(cell), verdict(cell)] if cell else [nothing(), nothing()]
+    return [_change(cell), _verdict(cell)] if cell else [nothing(), nothing()]
 
 
-def change_interval(cell: ComparedCell) -> Cell:
-    interval = cell.judgement.interval
-    if interval is None:
+def _change_interval(cell: ComparedCell) -> Cell:
+    ends = cell.judgement.interval
+    if ends is None:
         return nothing(EVIDENCE_TEXTS[cell.judgement.evidence])
-    return Cell(text=interval_text(interval), sort=interval[1] - interval[0])
+    return Cell(text=interval_text(ends), sort=ends[1] - ends[0])
 
 
-def verdict(cell: ComparedCell) -> Cell:
+def _verdict(cell: ComparedCell) -> Cell:
     return Cell(
         text=cell.verdict.value,
         sort=cell.verdict.value,
@@ -115,29 +111,28 @@ def verdict(cell: ComparedCell) -> Cell:
     )
 
 
-def p_value(cell: ComparedCell) -> Cell:
+def _p_value(cell: ComparedCell) -> Cell:
     adjusted, raw = cell.judgement.p_adjusted, cell.judgement.p
     note = f"raw p {p_text(raw)}" if raw is not None else ""
     return Cell(text=p_text(adjusted), sort=adjusted, note=note, missing=adjusted is None)
 
 
-def common_reasons(cells: Sequence[ComparedCell]) -> list[str]:
+def _common_reasons(cells: _Cells) -> list[str]:
     """Return the reason codes that all changed cells share."""
-    compared = [one for one in cells if one.judgement.ratio is not None]
+    compared = [cell.judgement.reasons for cell in cells if cell.judgement.ratio is not None]
     if len(compared) < 2:
         return []
-    shared = set.intersection(*(set(one.judgement.reasons) for one in compared))
-    return [code for code in compared[0].judgement.reasons if code in shared]
+    return [code for code in compared[0] if all(code in reasons for reasons in compared)]
 
 
-def trials_needed(cell: ComparedCell) -> Cell:
+def _trials_needed(cell: ComparedCell) -> Cell:
     needed = cell.judgement.trials_needed
     if needed is None:
         return nothing()
     return Cell(text=f"{needed:,}", sort=float(needed), note=needed_text(cell.judgement))
 
 
-def reasons(cell: ComparedCell, common: Sequence[str]) -> Cell:
+def _reasons(cell: ComparedCell, common: Sequence[str]) -> Cell:
     """Show short reasons; the note and the methods explain them."""
     codes = [code for code in cell.judgement.reasons if code not in common]
     text = ", ".join(map(reason_words, codes))
@@ -153,39 +148,29 @@ class SideMarks:
     def __init__(self, comparison: Comparison, of_run: Marks | None = None) -> None:
         """`of_run` are the marks of the page of the run that has both systems."""
         base, other = comparison.baseline, comparison.candidate
-        self.one_run = of_run is not None or base.run.path == other.run.path
-        ours, theirs = (_compared(side, comparison) for side in (base, other))
-        self._ours = _concerning(base, ours | theirs if self.one_run else ours)
-        self._theirs = () if self.one_run else _concerning(other, theirs)
-        if of_run is not None:
-            self.baseline = self.candidate = of_run
-        elif self.one_run:
-            self.baseline = self.candidate = Marks(self._ours)
-        else:
-            self.baseline = Marks(self._ours, suffix="b")
-            self.candidate = Marks(self._theirs, suffix="c")
-        self._names = (short(base.name), short(other.name))
+        subjects, others = _compared(base, comparison), _compared(other, comparison)
+        self._groups: list[tuple[str, tuple[Finding, ...], Marks]] = []
+        if of_run or base.run.path == other.run.path:
+            findings = _concerning(base, subjects | others)
+            self.baseline = self.candidate = of_run or Marks(findings)
+            self._groups.append(("", findings, self.baseline))
+            return
+        findings, more = _concerning(base, subjects), _concerning(other, others)
+        self.baseline, self.candidate = Marks(findings, suffix="b"), Marks(more, suffix="c")
+        self._groups.append((short(base.name), findings, self.baseline))
+        self._groups.append((short(other.name), more, self.candidate))
 
     @property
     def all(self) -> tuple[Mark, ...]:
-        if self.one_run:
-            return self.baseline.all
-        return (*self.baseline.all, *self.candidate.all)
+        return tuple(mark for _, _, marks in self._groups for mark in marks.all)
 
     def lists(self, *, without_info: bool = False) -> tuple[tuple[str, FindingList], ...]:
         """Return (system, findings) for each system with findings, optionally without infos."""
-        if self.one_run:
-            found = [("", self._ours, self.baseline)]
-        else:
-            found = [
-                (self._names[0], self._ours, self.baseline),
-                (self._names[1], self._theirs, self.candidate),
-            ]
         lists = []
-        for name, given, marks in found:
+        for name, findings, marks in self._groups:
             groups = tuple(
                 group
-                for group in finding_list(given, marks).groups
+                for group in finding_list(findings, marks).groups
                 if group.items and not (without_info and group.mark.severity is Severity.INFO)
             )
             if groups:
@@ -212,147 +197,120 @@ def _concerning(side: Side, wanted: Set[str]) -> tuple[Finding, ...]:
 
 _WIDEST_MATRIX = 10
 _UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
-_Key = tuple[str, str, str, Op | None]
+CellKey = tuple[str, str, str, Op | None]
 
 
-def key_of(cell: ComparedCell) -> _Key:
+def key_of(cell: ComparedCell) -> CellKey:
     return cell.target, cell.workload, cell.level, cell.op
-
-
-def _names(cells: Sequence[ComparedCell]) -> list[Column]:
-    level = [Column(title="level")] if leveled_cells(cells) else []
-    return [Column(title="target"), Column(title="workload"), *level, Column(title="op")]
-
-
-def _named(cell: ComparedCell, *, leveled: bool) -> list[Cell]:
-    level = [word(cell.level)] if leveled else []
-    return [word(cell.target), word(cell.workload), *level, word(op_text(cell.op))]
 
 
 # --- changes ------------------------------------------------------------------------------------
 
 
-def delta_table(
-    anchor: str,
-    comparison: Comparison,
-    cells: Sequence[ComparedCell],
-    marks: SideMarks,
-    *,
-    caption: str = "",
-    choice: str = "",
-) -> Table:
-    """Build the table of one metric: both values, the change and its verdict."""
-    metrics = {one.metric for one in cells}
+def _name_columns(cells: _Cells) -> list[_ColumnOf]:
+    columns: list[_ColumnOf] = [
+        (Column(title="target"), lambda cell: word(cell.target)),
+        (Column(title="workload"), lambda cell: word(cell.workload)),
+        (Column(title="level"), lambda cell: word(cell.level)),
+        (Column(title="op"), lambda cell: word(op_text(cell.op))),
+    ]
+    return columns if leveled_cells(cells) else [*columns[:2], columns[3]]
+
+
+def _value_columns(
+    comparison: Comparison, cells: _Cells, marks: SideMarks, *, brief: bool
+) -> list[_ColumnOf]:
+    """Show the figures of both systems, with their intervals unless `brief`."""
+    metrics = {cell.metric for cell in cells}
     unit = _UNITS.get(next(iter(metrics)), "") if len(metrics) == 1 else ""
-    intervals = any(
-        figure.interval for one in cells for figure in (one.baseline, one.candidate) if figure
-    )
-    adjusted = any(one.judgement.p_adjusted is not None for one in cells)
-    bounded = any(one.judgement.interval is not None for one in cells)
-    leveled = leveled_cells(cells)
-    columns = _names(cells)
-    for side in (comparison.baseline, comparison.candidate):
-        columns.append(Column(title=short(side.name), kind=Kind.NUMBER, unit=unit))
-        if intervals:
-            columns.append(Column(title="95 % interval", kind=Kind.NUMBER, unit="of it", rank=5))
-    columns.append(Column(title="change", kind=Kind.NUMBER))
-    if bounded:
-        columns.append(Column(title="95 % interval", kind=Kind.NUMBER, unit="of change", rank=2))
-    columns.append(Column(title="verdict"))
-    if adjusted:
-        columns.append(Column(title="p", kind=Kind.NUMBER, unit="adjusted", rank=3))
+    figures = [figure for cell in cells for figure in (cell.baseline, cell.candidate) if figure]
+    bounded = not brief and any(figure.interval for figure in figures)
+    columns: list[_ColumnOf] = []
+    for system, own in enumerate((marks.baseline, marks.candidate)):
+        name = system_names(comparison)[system]
+        column = Column(title=name, kind=Kind.NUMBER, unit=unit, rank=int(brief))
+        columns.append((column, partial(_value, system=system, marks=own, unit=unit)))
+        if bounded:
+            column = Column(title="95 % interval", kind=Kind.NUMBER, unit="of it", rank=5)
+            columns.append((column, partial(_interval, system=system)))
+    return columns
+
+
+def _verdict_columns(cells: _Cells, rank: int) -> list[_ColumnOf]:
+    """Show the change, its interval with this `rank`, and the verdict."""
+    column = Column(title="95 % interval", kind=Kind.NUMBER, unit="of change", rank=rank)
+    bounded = any(cell.judgement.interval is not None for cell in cells)
+    return [
+        (number_column("change"), _change),
+        *([(column, _change_interval)] if bounded else []),
+        (Column(title="verdict"), _verdict),
+    ]
+
+
+def _delta_table(choice: _Choice, comparison: Comparison, marks: SideMarks) -> Table:
+    """Build the table of one metric: both values, the change and its verdict."""
+    cells = choice.cells
+    columns = [
+        *_name_columns(cells),
+        *_value_columns(comparison, cells, marks, brief=False),
+        *_verdict_columns(cells, rank=2),
+    ]
+    if any(cell.judgement.p_adjusted is not None for cell in cells):
+        columns.append((Column(title="p", kind=Kind.NUMBER, unit="adjusted", rank=3), _p_value))
+    if any(cell.judgement.trials_needed is not None for cell in cells):
+        column = Column(title="needed", kind=Kind.NUMBER, unit="trials per system", rank=4)
+        columns.append((column, _trials_needed))
     # Reasons of all rows are in the caption.
-    common = common_reasons(cells)
-    own = any(set(one.judgement.reasons) - set(common) for one in cells)
-    needed = any(one.judgement.trials_needed is not None for one in cells)
-    columns += (
-        [Column(title="needed", kind=Kind.NUMBER, unit="trials per system", rank=4)]
-        if needed
-        else []
-    )
-    columns += [Column(title="reasons", rank=6)] if own else []
-    rows = []
-    for one in cells:
-        row = _named(one, leveled=leveled)
-        row += _both(one, marks, unit=bool(unit), intervals=bool(intervals))
-        row.append(change(one))
-        row += [change_interval(one)] if bounded else []
-        row.append(verdict(one))
-        row += [p_value(one)] if adjusted else []
-        row += [trials_needed(one)] if needed else []
-        row += [reasons(one, common)] if own else []
-        rows.append(tuple(row))
-    return Table(
-        id=anchor,
-        caption=": ".join(filter(None, (caption, "; ".join(map(reason_text, common))))),
-        columns=tuple(columns),
-        rows=tuple(rows),
-        filterable=True,
-        choice=choice,
-    )
-
-
-def _both(
-    one: ComparedCell, marks: SideMarks, *, unit: bool, intervals: bool = False
-) -> list[Cell]:
-    """Build both values with their marks, and with their intervals if shown."""
-    cells = []
-    for figure, cell, its in (
-        (one.baseline, one.baseline_cell, marks.baseline),
-        (one.candidate, one.candidate_cell, marks.candidate),
-    ):
-        labels = its.for_number(figure.finding_marks) if figure else ()
-        cells.append(value(figure, cell, labels, unit=unit))
-        cells += [interval(figure)] if intervals else []
-    return cells
+    common = _common_reasons(cells)
+    if any(set(cell.judgement.reasons) - set(common) for cell in cells):
+        columns.append((Column(title="reasons", rank=6), partial(_reasons, common=common)))
+    caption = ": ".join(filter(None, (choice.label, "; ".join(map(reason_text, common)))))
+    whole = _table(f"delta-{choice.key}-table", columns, cells)
+    return replace(whole, caption=caption, choice=f"change-{choice.key}")
 
 
 def brief_table(
-    anchor: str, comparison: Comparison, marks: SideMarks, busy: Mapping[_Key, float] | None = None
+    anchor: str,
+    comparison: Comparison,
+    marks: SideMarks,
+    busy: Mapping[CellKey, float] | None = None,
 ) -> Table:
     """Build a row for each rate with the change of its p99, for a terminal and a run's page.
 
     `busy` is the busy share of the load generator's cores.
     """
-    cells = rates(comparison) or list(comparison.cells)
-    tails = {key_of(one): one for one in comparison.cells if one.metric is Metric.LATENCY_P99}
-    tails = tails if any(key_of(one) in tails for one in cells) else {}
-    metrics = {one.metric for one in cells}
-    unit = _UNITS.get(next(iter(metrics)), "") if len(metrics) == 1 else ""
-    leveled = leveled_cells(cells)
-    bounded = any(one.judgement.interval is not None for one in cells)
-    columns = _names(cells)
-    columns += [
-        Column(title=short(side.name), kind=Kind.NUMBER, unit=unit, rank=1)
-        for side in (comparison.baseline, comparison.candidate)
+    cells = rates(comparison) or comparison.cells
+    columns = [
+        *_name_columns(cells),
+        *_value_columns(comparison, cells, marks, brief=True),
+        *_verdict_columns(cells, rank=3),
     ]
-    columns.append(Column(title="change", kind=Kind.NUMBER))
-    columns += (
-        [Column(title="95 % interval", kind=Kind.NUMBER, unit="of change", rank=3)]
-        if bounded
-        else []
-    )
-    columns.append(Column(title="verdict"))
-    if tails:
-        columns.append(Column(title="p99", kind=Kind.NUMBER, rank=2))
-        columns.append(Column(title="p99 verdict", rank=4))
+    tails = {key_of(cell): cell for cell in comparison.cells if cell.metric is Metric.LATENCY_P99}
+    if any(key_of(cell) in tails for cell in cells):
+
+        def tail(cell: ComparedCell, part: int) -> Cell:
+            return change_and_verdict(tails.get(key_of(cell)))[part]
+
+        columns.append((number_column("p99", 2), partial(tail, part=0)))
+        columns.append((Column(title="p99 verdict", rank=4), partial(tail, part=1)))
     if busy:
-        columns.append(Column(title="cores busy", kind=Kind.NUMBER, rank=5))
-    rows = []
-    for one in cells:
-        row = _named(one, leveled=leveled)
-        row += _both(one, marks, unit=bool(unit))
-        row.append(change(one))
-        row += [change_interval(one)] if bounded else []
-        row.append(verdict(one))
-        if tails:
-            tail = tails.get(key_of(one))
-            row += change_and_verdict(tail)
-        if busy:
-            share = busy.get(key_of(one))
-            row.append(nothing() if share is None else Cell(text=f"{share:.0%}", sort=share))
-        rows.append(tuple(row))
-    return Table(id=anchor, caption="", columns=tuple(columns), rows=tuple(rows), filterable=True)
+
+        def cores(cell: ComparedCell) -> Cell:
+            share = busy.get(key_of(cell))
+            return nothing() if share is None else Cell(text=f"{share:.0%}", sort=share)
+
+        columns.append((number_column("cores busy", 5), cores))
+    return _table(anchor, columns, cells)
+
+
+def _table(anchor: str, columns: Sequence[_ColumnOf], cells: _Cells) -> Table:
+    return Table(
+        id=anchor,
+        caption="",
+        columns=tuple(column for column, _ in columns),
+        rows=tuple(tuple(make(cell) for _, make in columns) for cell in cells),
+        filterable=True,
+    )
 
 
 # --- the matrix ---------------------------------------------------------------------------------
@@ -362,64 +320,54 @@ def matrix_table(comparison: Comparison) -> Table:
     """Completed trials of every subject and workload, baseline / candidate."""
     counts: dict[tuple[str, str], list[int]] = {}
     leveled = leveled_cells(comparison.cells)
-    for one in comparison.cells:
-        column = place(one.workload, one.level) if leveled else one.workload
-        now = counts.setdefault((one.target, column), [0, 0])
-        for side, cell in enumerate((one.baseline_cell, one.candidate_cell)):
-            now[side] = max(now[side], cell.completed if cell else 0)
-    targets = list(dict.fromkeys(target for target, _ in counts))
-    columns = list(dict.fromkeys(column for _, column in counts))
+    for cell in comparison.cells:
+        workload = place(cell.workload, cell.level) if leveled else cell.workload
+        completed = counts.setdefault((cell.target, workload), [0, 0])
+        for system, row in enumerate((cell.baseline_cell, cell.candidate_cell)):
+            completed[system] = max(completed[system], row.completed if row else 0)
+    targets = dict.fromkeys(target for target, _ in counts)
+    workloads = dict.fromkeys(workload for _, workload in counts)
+    names = system_names(comparison)
     alone = [
-        (name, which)
-        for which, names in enumerate((comparison.baseline_alone, comparison.candidate_alone))
-        for name in names
+        (subject, f"only on {name}")
+        for name, subjects in zip(
+            names, (comparison.baseline_alone, comparison.candidate_alone), strict=True
+        )
+        for subject in subjects
     ]
-    names = (short(comparison.baseline.name), short(comparison.candidate.name))
-    caption = f"Completed trials, {names[0]} / {names[1]}"
-    if 0 < len(columns) <= _WIDEST_MATRIX:
+    columns: list[str | Column]
+    rows: list[tuple[str | Cell, ...]]
+    if 0 < len(workloads) <= _WIDEST_MATRIX:
+        columns = ["target", *(number_column(short(workload)) for workload in workloads)]
         rows = [
-            (word(target), *(_count(counts.get((target, column))) for column in columns))
+            (target, *(_count(counts.get((target, workload))) for workload in workloads))
             for target in targets
         ]
-        for name, which in alone:
-            only = Cell(text=f"only on {names[which]}", missing=True)
-            rows.append((word(name), *((only, *(nothing() for _ in columns))[: len(columns)])))
-        titles = [Column(title=short(column), kind=Kind.NUMBER) for column in columns]
-        return Table(
-            id="matrix",
-            caption=caption,
-            columns=(Column(title="target"), *titles),
-            rows=tuple(rows),
-            filterable=len(rows) > 12,
-        )
-    long = [
-        (word(target), word(column), _count(counts.get((target, column))))
-        for target in targets
-        for column in columns
-    ]
-    for name, which in alone:
-        long.append((word(name), word(f"only on {names[which]}"), nothing()))
-    return Table(
-        id="matrix",
-        caption=caption,
-        columns=(
-            Column(title="target"),
-            Column(title="workload"),
-            Column(title="trials", kind=Kind.NUMBER),
-        ),
-        rows=tuple(long),
-        filterable=True,
+        dashes = [nothing()] * (len(workloads) - 1)
+        rows += [(subject, Cell(text=text, missing=True), *dashes) for subject, text in alone]
+    else:
+        columns = ["target", "workload", number_column("trials")]
+        rows = [
+            (target, workload, _count(counts.get((target, workload))))
+            for target in targets
+            for workload in workloads
+        ]
+        rows += [(subject, text, nothing()) for subject, text in alone]
+    return table(
+        "matrix",
+        columns,
+        rows,
+        caption=f"Completed trials, {' / '.join(names)}",
+        filterable=len(rows) > 12 or len(columns) == 3,
     )
 
 
-def _count(pair: Sequence[int] | None) -> Cell:
-    if pair is None:
+def _count(completed: Sequence[int] | None) -> Cell:
+    base, other = completed or (0, 0)
+    if not base and not other:
         return Cell(text=MISSING, note="on neither system", missing=True)
-    ours, theirs = pair
-    if not ours and not theirs:
-        return Cell(text=MISSING, note="on neither system", missing=True)
-    text = f"{ours:,} / {theirs:,}"
-    return Cell(text=text, sort=float(ours + theirs), missing=not (ours and theirs))
+    text = f"{base:,} / {other:,}"
+    return Cell(text=text, sort=float(base + other), missing=not (base and other))
 
 
 def differences_table(comparison: Comparison, *, explained: bool = True) -> Table | None:
@@ -430,31 +378,21 @@ def differences_table(comparison: Comparison, *, explained: bool = True) -> Tabl
     explaining = explained and any(one.explains for one in comparison.differences)
     rows = []
     for one in comparison.differences:
-        row = [word(one.topic.value), word(one.path), word(one.baseline), word(one.candidate)]
+        row = [word(text) for text in (one.topic.value, one.path, one.baseline, one.candidate)]
         if explaining:
             texts = [*filter(None, [one.meaning]), *effect_texts(one)]
             row.append(Cell(text=" ".join(texts) or NOT_SHOWN, missing=not texts))
-        rows.append(tuple(row))
-    columns = [
-        Column(title="topic", rank=1),
-        Column(title="setting"),
-        Column(title=short(comparison.baseline.name)),
-        Column(title=short(comparison.candidate.name)),
-    ]
+        rows.append(row)
+    columns: list[str | Column] = [Column(title="topic", rank=1), "setting"]
+    columns += system_names(comparison)
     columns += [Column(title="possible effect", rank=2)] if explaining else []
-    return Table(
-        id="differences",
-        caption="",
-        columns=tuple(columns),
-        rows=tuple(rows),
-        filterable=len(rows) > 25,
-    )
+    return table("differences", columns, rows, filterable=len(rows) > 25)
 
 
 # A row is about 1 KiB of a page: a limit keeps the page small. The downloads have all rows.
 MOST_ROWS = 1200
 # In the order of importance for the page.
-_ORDER = (
+_ORDER: tuple[Metric | None, ...] = (
     Metric.LATENCY_P99,
     Metric.LATENCY_MEAN,
     Metric.LATENCY_P50,
@@ -468,11 +406,16 @@ _ORDER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """One metric to select; `key` is part of an anchor."""
+    """One metric to select, None: the rate."""
 
-    key: str
+    metric: Metric | None
     label: str
-    cells: Sequence[ComparedCell]
+    cells: _Cells
+
+    @property
+    def key(self) -> str:
+        """A part of anchors."""
+        return self.metric.value.replace("_", "-") if self.metric else "rate"
 
 
 def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section, ...]:
@@ -481,19 +424,18 @@ def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section,
     if not found:
         return ()
     shown, left_out = _fitting(found)
-    blocks: list[Block] = [Paragraph(text=left_out)] if left_out else []
+    blocks: list[Block] = []
+    if left_out:
+        text = f"Left out to keep the page small: {listed(left_out)}. The downloads are complete."
+        blocks.append(Paragraph(text=text))
     if len(shown) > 1:
-        options = tuple((f"change-{one.key}", one.label) for one in shown)
+        options = tuple((f"change-{choice.key}", choice.label) for choice in shown)
         blocks.append(Choices(id="change-metric", label="Metric", options=options))
-    for one in shown:
-        name, choice = f"delta-{one.key}", f"change-{one.key}"
-        chart = delta_chart(name, f"Change of {one.label}", one.cells, choice)
+    for choice in shown:
+        anchor, heading = f"delta-{choice.key}", f"Change of {choice.label}"
+        chart = delta_chart(anchor, heading, choice.cells, f"change-{choice.key}")
         blocks += [chart] if chart else []
-        blocks.append(
-            delta_table(
-                f"{name}-table", comparison, one.cells, marks, caption=one.label, choice=choice
-            )
-        )
+        blocks.append(_delta_table(choice, comparison, marks))
     return (Section(heading="Changes", id="changes", blocks=tuple(blocks)),)
 
 
@@ -501,53 +443,32 @@ def _choices(comparison: Comparison) -> list[_Choice]:
     """List the rate first, then the other metrics."""
     found = []
     rate = rates(comparison)
-    kinds = {one.metric for one in rate}
     if rate:
-        named = "rate (IOPS; MiB/s of large blocks)"
-        label = title(next(iter(kinds))) if len(kinds) == 1 else named
-        found.append(_Choice(key="rate", label=label, cells=rate))
+        metrics = {cell.metric for cell in rate}
+        label = "rate (IOPS; MiB/s of large blocks)"
+        label = title(rate[0].metric) if len(metrics) == 1 else label
+        found.append(_Choice(metric=None, label=label, cells=rate))
     for metric in Metric:
-        cells = [one for one in comparison.cells if one.metric is metric]
-        if not any(one.judgement.ratio is not None for one in cells):
-            continue
-        if metric.is_latency or not all(one.rate for one in cells):
-            key = metric.value.replace("_", "-")
-            found.append(_Choice(key=key, label=title(metric), cells=cells))
+        cells = [cell for cell in comparison.cells if cell.metric is metric]
+        changes = any(cell.judgement.ratio is not None for cell in cells)
+        if changes and not all(cell.rate for cell in cells):
+            found.append(_Choice(metric=metric, label=title(metric), cells=cells))
     return found
 
 
-def _fitting(found: Sequence[_Choice]) -> tuple[list[_Choice], str]:
+def _fitting(found: Sequence[_Choice]) -> tuple[list[_Choice], list[str]]:
     """Select the metrics that fit the page, and word those left out."""
     first, *more = found
     left_out = []
     if len(first.cells) > MOST_ROWS:
-        cut = _largest(first.cells)
         left_out.append(f"of {first.label} all but the {MOST_ROWS:,} largest changes")
-        first = _Choice(key=first.key, label=first.label, cells=cut)
+        first = replace(first, cells=keep_largest(first.cells, log_change, MOST_ROWS))
     capacity = MOST_ROWS - len(first.cells)
-    fits = {first.key}
-    places = {metric.value.replace("_", "-"): n for n, metric in enumerate(_ORDER)}
-    for one in sorted(more, key=lambda one: places[one.key]):
-        if len(one.cells) <= capacity:
-            capacity -= len(one.cells)
-            fits.add(one.key)
+    fitting = set()
+    for choice in sorted(more, key=lambda choice: _ORDER.index(choice.metric)):
+        if len(choice.cells) <= capacity:
+            capacity -= len(choice.cells)
+            fitting.add(choice.metric)
         else:
-            left_out.append(one.label)
-    shown = [first, *(one for one in more if one.key in fits)]
-    if not left_out:
-        return shown, ""
-    return (
-        shown,
-        f"Left out to keep the page small: {listed(left_out)}. The downloads are complete.",
-    )
-
-
-def _largest(cells: Sequence[ComparedCell]) -> list[ComparedCell]:
-    """Keep the largest changes in their order."""
-
-    def size(index: int) -> float:
-        ratio = cells[index].judgement.ratio
-        return -abs(math.log(ratio)) if ratio else 0.0
-
-    kept = sorted(range(len(cells)), key=size)[:MOST_ROWS]
-    return [cells[index] for index in sorted(kept)]
+            left_out.append(choice.label)
+    return [first, *(choice for choice in more if choice.metric in fitting)], left_out

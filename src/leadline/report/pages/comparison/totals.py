@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import median
+from statistics import geometric_mean, median
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.verdicts import Verdict
@@ -14,7 +13,7 @@ from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory, Osd
 from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
-from leadline.report.cells import word
+from leadline.report.cells import number_column, quantity, table, word
 from leadline.report.document import (
     Block,
     Branch,
@@ -28,8 +27,10 @@ from leadline.report.document import (
     Table,
     Tree,
 )
-from leadline.report.pages.comparison.tables import change_and_verdict, leveled_cells, nothing
-from leadline.report.pages.comparison.takeaways import rates
+from leadline.report.pages.comparison.charts import leveled_cells
+from leadline.report.pages.comparison.explanations import range_text
+from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
+from leadline.report.pages.comparison.takeaways import having, rates
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
 from leadline.report.pages.run.conditions import engine_texts, moment
@@ -49,98 +50,76 @@ from leadline.units import format_size
 def read_write_table(comparison: Comparison) -> Table | None:
     """Build the changes of reads and of writes for each target; None where no cell has both."""
     found: dict[tuple[str, str, str], dict[tuple[Op | None, bool], ComparedCell]] = {}
-    for one in comparison.cells:
-        if one.rate or one.metric is Metric.LATENCY_P99:
-            at = found.setdefault((one.target, one.workload, one.level), {})
-            at[one.op, one.rate] = one
+    for cell in comparison.cells:
+        if cell.rate or cell.metric is Metric.LATENCY_P99:
+            own = found.setdefault((cell.target, cell.workload, cell.level), {})
+            own[cell.op, cell.rate] = cell
     both = {
-        key: at for key, at in found.items() if (Op.READ, True) in at and (Op.WRITE, True) in at
+        key: own for key, own in found.items() if {(Op.READ, True), (Op.WRITE, True)} <= own.keys()
     }
     if not both:
         return None
-    leveled = leveled_cells(one for at in both.values() for one in at.values())
-    tails = any(not rate for at in both.values() for _, rate in at)
-    totals = any(op is Op.TOTAL for at in both.values() for op, _ in at)
-    asked: list[tuple[Op, bool, str]] = [(Op.READ, True, "read"), (Op.WRITE, True, "write")]
-    asked += [(Op.TOTAL, True, "total")] if totals else []
-    asked += [(Op.READ, False, "read p99"), (Op.WRITE, False, "write p99")] if tails else []
-    columns = [Column(title="target"), Column(title="workload")]
-    columns += [Column(title="level")] if leveled else []
-    for number, (_, _, title) in enumerate(asked):
-        columns.append(Column(title=title, kind=Kind.NUMBER, rank=number))
-        columns.append(Column(title="verdict", rank=number + 1))
+    known = {key for own in both.values() for key in own}
+    shown: list[tuple[Op, bool, str]] = [(Op.READ, True, "read"), (Op.WRITE, True, "write")]
+    if any(op is Op.TOTAL for op, _ in known):
+        shown.append((Op.TOTAL, True, "total"))
+    if any(not rate for _, rate in known):
+        shown += [(Op.READ, False, "read p99"), (Op.WRITE, False, "write p99")]
+    leveled = leveled_cells([cell for own in both.values() for cell in own.values()])
+    columns: list[str | Column] = ["target", "workload", *(["level"] if leveled else [])]
+    for number, (_, _, title) in enumerate(shown):
+        columns += [number_column(title, number), Column(title="verdict", rank=number + 1)]
     rows = []
-    for (target, workload, level), at in both.items():
-        row = [word(target), word(workload), *([word(level)] if leveled else [])]
-        for op, rate, _ in asked:
-            found_cell = at.get((op, rate))
-            row += change_and_verdict(found_cell)
-        rows.append(tuple(row))
-    return Table(
-        id="read-write",
-        caption="Change of reads and of writes",
-        columns=tuple(columns),
-        rows=tuple(rows),
-        filterable=True,
-    )
+    for key, own in both.items():
+        row = [word(name) for name in key[: 2 + leveled]]
+        for op, rate, _ in shown:
+            row += change_and_verdict(own.get((op, rate)))
+        rows.append(row)
+    caption = "Change of reads and of writes"
+    return table("read-write", columns, rows, caption=caption, filterable=True)
 
 
 def patterns_table(comparison: Comparison, pattern: Callable[[ComparedCell], str]) -> Table | None:
     """Build sequential vs random by operation; None with a single pattern."""
-    cells = rates(comparison)
     groups: dict[tuple[str, Op], list[ComparedCell]] = {}
-    for one in cells:
-        if one.op is not None and pattern(one):
-            groups.setdefault((pattern(one), one.op), []).append(one)
+    for cell in rates(comparison):
+        if cell.op is not None and pattern(cell):
+            groups.setdefault((pattern(cell), cell.op), []).append(cell)
     if len({kind for kind, _ in groups}) < 2:
         return None
     rows = [
-        (word(kind), word(OP_NOUNS[op]), *_tally(group), _range(group))
+        (kind, OP_NOUNS[op], *_tally(group), _range(group))
         for (kind, op), group in sorted(groups.items())
     ]
-    return Table(
-        id="patterns",
-        caption="Sequential vs random",
-        columns=(
-            Column(title="pattern"),
-            Column(title="op"),
-            *_TALLY_COLUMNS,
-            Column(title="change", kind=Kind.NUMBER, unit="of conclusive cells"),
-        ),
-        rows=tuple(rows),
-    )
+    change = Column(title="change", kind=Kind.NUMBER, unit="of conclusive cells")
+    columns: list[str | Column] = ["pattern", "op", *_TALLY_COLUMNS, change]
+    return table("patterns", columns, rows, caption="Sequential vs random")
 
 
+_TALLY_RANKS = {
+    Verdict.BETTER: 0,
+    Verdict.SAME: 0,
+    Verdict.WORSE: 0,
+    Verdict.INCONCLUSIVE: 1,
+    Verdict.NOT_COMPARABLE: 2,
+}
 _TALLY_COLUMNS = tuple(
     Column(title=verdict.value, kind=Kind.NUMBER, unit="cells", rank=rank)
-    for verdict, rank in (
-        (Verdict.BETTER, 0),
-        (Verdict.SAME, 0),
-        (Verdict.WORSE, 0),
-        (Verdict.INCONCLUSIVE, 1),
-        (Verdict.NOT_COMPARABLE, 2),
-    )
+    for verdict, rank in _TALLY_RANKS.items()
 )
 
 
 def _tally(cells: Sequence[ComparedCell]) -> list[Cell]:
-    order = (
-        Verdict.BETTER,
-        Verdict.SAME,
-        Verdict.WORSE,
-        Verdict.INCONCLUSIVE,
-        Verdict.NOT_COMPARABLE,
-    )
-    counts = [sum(one.verdict is verdict for one in cells) for verdict in order]
-    return [Cell(text=f"{count:,}" if count else NOT_SHOWN, sort=float(count)) for count in counts]
+    counts = [len(having(cells, verdict)) for verdict in _TALLY_RANKS]
+    return [quantity(f"{count:,}" if count else NOT_SHOWN, count) for count in counts]
 
 
 def _range(cells: Sequence[ComparedCell]) -> Cell:
-    found = sorted(ratios(judged(cells)))
+    found = ratios(judged(cells))
     if not found:
         return nothing("no cell has a verdict")
-    texts = list(dict.fromkeys((change_text(found[0]), change_text(found[-1]))))
-    return Cell(text=" to ".join(texts), sort=found[0])
+    low, high = min(found), max(found)
+    return quantity(range_text(change_text(low), change_text(high)), low)
 
 
 def scorecard(
@@ -148,51 +127,42 @@ def scorecard(
 ) -> Table:
     """Build the verdicts by target or workload, for targets with the geometric mean of the ratios
     if every cell has one that the audit accepts."""
+    cells = rates(comparison)
     groups: dict[str, list[ComparedCell]] = {}
-    for one in rates(comparison):
-        groups.setdefault(subject(one), []).append(one)
-    columns = list(dict.fromkeys((one.workload, one.level, one.op) for one in rates(comparison)))
-    by_target = title == "target"
-    rows = []
-    for name, group in groups.items():
-        mean = [_mean(group, len(columns))] if by_target else []
-        rows.append((word(name), *_tally(group), _range(group), *mean))
-    return Table(
-        id=anchor,
-        caption=f"By {title}",
-        columns=(
-            Column(title=title),
-            *_TALLY_COLUMNS,
-            Column(title="change", kind=Kind.NUMBER, unit="of conclusive cells", rank=1),
-            *((Column(title="mean change", kind=Kind.NUMBER, rank=1),) if by_target else ()),
-        ),
-        rows=tuple(rows),
-        filterable=len(rows) > 12,
-    )
+    for cell in cells:
+        groups.setdefault(subject(cell), []).append(cell)
+    wanted = len({(cell.workload, cell.level, cell.op) for cell in cells})
+    change = Column(title="change", kind=Kind.NUMBER, unit="of conclusive cells", rank=1)
+    columns: list[str | Column] = [title, *_TALLY_COLUMNS, change]
+    rows = [[word(name), *_tally(group), _range(group)] for name, group in groups.items()]
+    if title == "target":
+        columns.append(number_column("mean change", 1))
+        for row, group in zip(rows, groups.values(), strict=True):
+            row.append(_mean(group, wanted))
+    return table(anchor, columns, rows, caption=f"By {title}", filterable=len(rows) > 12)
 
 
 def _mean(cells: Sequence[ComparedCell], wanted: int) -> Cell:
     """Compute the geometric mean of the ratios, without totals whose parts are listed."""
-    parts = {(one.target, one.workload, one.level) for one in cells if one.op is not Op.TOTAL}
+    parts = {(cell.target, cell.workload, cell.level) for cell in cells if cell.op is not Op.TOTAL}
     chosen = [
-        one
-        for one in cells
-        if one.op is not Op.TOTAL or (one.target, one.workload, one.level) not in parts
+        cell
+        for cell in cells
+        if cell.op is not Op.TOTAL or (cell.target, cell.workload, cell.level) not in parts
     ]
     usable = [
-        one
-        for one in chosen
-        if one.judgement.ratio is not None
-        and one.verdict is not Verdict.NOT_COMPARABLE
-        and not _refused(one)
+        cell
+        for cell in chosen
+        if cell.judgement.ratio is not None
+        and cell.verdict is not Verdict.NOT_COMPARABLE
+        and not _refused(cell)
     ]
-    if len(usable) < len(chosen) or len(cells) < wanted or not usable:
-        lacking = max(len(chosen) - len(usable), 0) + max(wanted - len(cells), 0)
+    lacking = len(chosen) - len(usable) + max(wanted - len(cells), 0)
+    if lacking or not usable:
         return nothing(f"incomplete: {lacking} of its cells are not comparable")
-    logs = [math.log(one.judgement.ratio) for one in usable if one.judgement.ratio]
-    ratio = math.exp(sum(logs) / len(logs))
-    unsure = sum(one.verdict is Verdict.INCONCLUSIVE for one in usable)
-    note = f"over {len(logs)} cells" + (f", {unsure} of them inconclusive" if unsure else "")
+    ratio = geometric_mean(ratios(usable))
+    unsure = len(having(usable, Verdict.INCONCLUSIVE))
+    note = f"over {len(usable)} cells" + (f", {unsure} of them inconclusive" if unsure else "")
     return Cell(text=change_text(ratio), sort=ratio, note=note)
 
 
@@ -210,7 +180,6 @@ def _refused(cell: ComparedCell) -> bool:
 BUSY = 0.80
 _LEAVES = 12
 _PATHS = 3
-_Key = tuple[str, str, str, Op | None]
 
 
 def columns_block(comparison: Comparison) -> Columns:
@@ -224,35 +193,28 @@ def columns_block(comparison: Comparison) -> Columns:
 def _side(side: Side, by: By) -> Iterable[Block]:
     run, plan = side.run, side.run.plan
     host = run.inventory("start")
-    pairs = [
-        ("run", run.id),
-        ("measured" if not plan.imported else "imported", moment(run.manifest.created_at)),
-    ]
-    label = run.manifest.cluster_label
-    if label:
-        pairs.append(("cluster", label))
-    if by in (By.TARGET, By.LABEL):
-        pairs.append(("targets", listed(side.targets.values())))
-    if host:
-        pairs.append(("load generator", host.hostname))
-        pairs.append(("its system", f"{host.operating_system}, kernel {host.kernel}"))
-        cores = count_text(host.cores, "core")
-        pairs.append(("its processor", f"{host.cpu_model}, {cores}"))
-        pairs.append(("its memory", format_size(host.memory_bytes)))
-    below = _below(side)
-    if below:
-        pairs.append(("below the targets", below))
-    pairs.append(("engine", engine_texts(run) or "not recorded"))
-    named = plan.description or plan.name or "not named"
+    created = moment(run.manifest.created_at)
+    targets = listed(side.targets.values()) if by in (By.TARGET, By.LABEL) else ""
     profiles = f", profile {listed(plan.profiles)}" if plan.profiles else ""
-    pairs.append(("plan", named + profiles))
+    pairs = {
+        "run": run.id,
+        "imported" if plan.imported else "measured": created,
+        "cluster": run.manifest.cluster_label,
+        "targets": targets,
+        "load generator": host.hostname if host else "",
+        "its system": f"{host.operating_system}, kernel {host.kernel}" if host else "",
+        "its processor": f"{host.cpu_model}, {count_text(host.cores, 'core')}" if host else "",
+        "its memory": format_size(host.memory_bytes) if host else "",
+        "below the targets": _below(side),
+        "engine": engine_texts(run) or "not recorded",
+        "plan": f"{plan.description or plan.name or 'not named'}{profiles}",
+    }
     if not plan.imported:
-        pairs.append(("repeats", f"{plan.repeats:,}, in random order by seed {plan.seed}"))
-    yield KeyValues(pairs=tuple(pairs))
+        pairs["repeats"] = f"{plan.repeats:,}, in random order by seed {plan.seed}"
+    yield KeyValues(pairs=tuple((key, text) for key, text in pairs.items() if text))
     if plan.imported:
         yield Paragraph(text="Imported: only recorded properties of the system are known.")
-    names = dict.fromkeys(plan.target(name).cluster for name in side.targets.values())
-    for name in names:
+    for name in dict.fromkeys(plan.target(target).cluster for target in side.targets.values()):
         if name:
             yield from _cluster(side, name)
 
@@ -285,9 +247,8 @@ def _cluster(side: Side, name: str) -> Iterable[Block]:
         classes = document.sections[0].blocks
         yield from (block for block in classes if isinstance(block, KeyValues))
     if inventory is None:
-        if around is not None:
-            return
-        yield Paragraph(text=f"The archive holds no inventory of {name}.")
+        if around is None:
+            yield Paragraph(text=f"The archive holds no inventory of {name}.")
         return
     document = inventory_document(inventory, "")
     yield Bullets(items=(document.title, *document.summary))
@@ -330,15 +291,12 @@ def _leaves(osds: Sequence[Osd]) -> Iterable[Branch]:
         alike.setdefault((osd.device_class or "", size, state), []).append(osd.id)
     shown = list(alike.items())
     for (device_class, size, state), ids in shown[:_LEAVES]:
-        label = f"osd.{_ranges(ids)}"
-        count = f"{len(ids):,} " if len(ids) > 1 else ""
-        yield Branch(
-            label=label,
-            note=" ".join(filter(None, (f"{count}{device_class}".strip(), size, state))),
-        )
-    rest = [number for _, ids in shown[_LEAVES:] for number in ids]
+        count = f"{len(ids):,}" if len(ids) > 1 else ""
+        note = " ".join(filter(None, (count, device_class, size, state)))
+        yield Branch(label=f"osd.{_ranges(ids)}", note=note)
+    rest = sum(len(ids) for _, ids in shown[_LEAVES:])
     if rest:
-        yield Branch(label=f"{count_text(len(rest), 'more OSD')} of other sizes")
+        yield Branch(label=f"{count_text(rest, 'more OSD')} of other sizes")
 
 
 def _ranges(ids: Sequence[int]) -> str:
@@ -356,22 +314,16 @@ def _ranges(ids: Sequence[int]) -> str:
 # --- the load generator -------------------------------------------------------------------------
 
 
-def busy_shares(comparison: Comparison) -> Mapping[_Key, float]:
+def busy_shares(comparison: Comparison) -> Mapping[CellKey, float]:
     """Return the busy share of the load generator's cores by cell, the larger of both systems; the
     median over trials. Empty if not recorded."""
-    found: dict[_Key, float] = {}
-    for side, which in ((comparison.baseline, 0), (comparison.candidate, 1)):
-        shares = _busy(side)
-        if not shares:
-            continue
-        for one in comparison.cells:
-            cell = (one.baseline_cell, one.candidate_cell)[which]
-            if cell is None:
-                continue
-            share = shares.get((cell.target, cell.planned_workload, cell.level))
+    found: dict[CellKey, float] = {}
+    base, other = _busy(comparison.baseline), _busy(comparison.candidate)
+    for cell in comparison.cells:
+        for shares, row in ((base, cell.baseline_cell), (other, cell.candidate_cell)):
+            share = shares.get((row.target, row.planned_workload, row.level)) if row else None
             if share is not None:
-                key = (one.target, one.workload, one.level, one.op)
-                found[key] = max(share, found.get(key, 0.0))
+                found[key_of(cell)] = max(share, found.get(key_of(cell), 0.0))
     return found
 
 
@@ -387,7 +339,7 @@ def _busy(side: Side) -> Mapping[tuple[str, str, str], float]:
     return {key: median(values) for key, values in shares.items()}
 
 
-def busy_text(shares: Mapping[_Key, float]) -> str:
+def busy_text(shares: Mapping[CellKey, float]) -> str:
     """Word the number of cells where the load generator's cores were the limit."""
     busy = sum(share >= BUSY for share in shares.values())
     if not busy:

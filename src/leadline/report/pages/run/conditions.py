@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import resources
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Runner, TrialStatus
+from leadline.archive.verify import Verification
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.result import EngineOutput
@@ -55,6 +57,20 @@ def engine_texts(run: Run) -> str:
         engine, version = trial.record.engine, trial.record.engine_version
         names.append(version if version.startswith(engine) else f"{engine} {version}")
     return listed(sorted(set(names)))
+
+
+def checked_text(verifications: Iterable[Verification]) -> str:
+    """`12 files and 40 derived numbers`, of all archives together."""
+    found = list(verifications)
+    files = count_text(sum(one.files for one in found), "file")
+    return f"{files} and {count_text(sum(one.numbers for one in found), 'derived number')}"
+
+
+def described_methods(template: str, **values: object) -> KeyValues:
+    """Fill a template with a line `NAME: TEXT` per method."""
+    text = (resources.files("leadline.report") / "templates" / template).read_text("utf-8")
+    lines = (line.partition(": ") for line in text.format(**values).splitlines())
+    return KeyValues(pairs=tuple((name, method) for name, _, method in lines))
 
 
 def condition_blocks(run: Run) -> tuple[Block, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from statistics import median
 
 from leadline.analysis.comparison import Comparison
@@ -37,8 +36,11 @@ from leadline.report.pages.comparison.takeaways import (
     one_of_each_job,
 )
 from leadline.report.pages.layers import layers_of_page
+from leadline.report.pages.run.charts import FEW_TRIALS
 from leadline.report.pages.run.conditions import (
+    checked_text,
     condition_blocks,
+    described_methods,
     elapsed,
     elsewhere,
     engine_texts,
@@ -48,7 +50,6 @@ from leadline.report.pages.run.conditions import (
     unfinished_table,
 )
 from leadline.report.pages.run.results import (
-    FEW_TRIALS,
     load_sentences,
     result_sections,
     shown_rate,
@@ -252,10 +253,7 @@ def _spread(figures: Sequence[CellFigure]) -> list[str]:
 
 
 def _verified(verification: Verification) -> str:
-    checked = (
-        f"{count_text(verification.files, 'file')} and "
-        f"{count_text(verification.numbers, 'derived number')}"
-    )
+    checked = checked_text([verification])
     if verification.ok:
         return f"The archive is intact: {checked} checked against checksums and raw output."
     count = count_text(len(verification.problems), "problem")
@@ -405,16 +403,15 @@ def _methods() -> tuple[Block, ...]:
         for metric in PERCENTILES
         if metric.quantile is not None
     )
-    template = resources.files("leadline.report") / "templates" / "methods.txt"
-    text = template.read_text("utf-8").format(
+    methods = described_methods(
+        "methods.txt",
         needs=needs,
         interval_trials=TRIALS_FOR_INTERVAL,
         outlier_trials=TRIALS_FOR_OUTLIERS,
         series=MOST_SERIES,
         few_trials=FEW_TRIALS,
     )
-    lines = (line.partition(": ") for line in text.splitlines())
-    return (KeyValues(pairs=tuple((name, method) for name, _, method in lines)),)
+    return (methods,)
 
 
 def _versions(run: Run) -> tuple[Block, ...]:

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
 from leadline.analysis.scaling.study import ScalingStudy, study
 from leadline.analysis.workloads import reported_rate, usual_rate
-from leadline.archive.reader import Run, StoredTrial
-from leadline.archive.records import TrialStatus
+from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
-from leadline.formats.fio.logs import Window
-from leadline.formats.result import FormatError
-from leadline.metrics import Metric, Op
+from leadline.metrics import Metric
 from leadline.plan.models import Cell as PlannedCell
 from leadline.plan.models import Workload
 from leadline.report.cells import number_cell, number_column, slug, table, trials_cell
-from leadline.report.curves import (
-    MOST_POINTS,
-    MOST_SERIES,
-    NEXT_TO_ZERO,
-    RATE_UNITS,
-    TimeRow,
-    decades_axis,
-    distribution_chart,
-    ladder_chart,
-    linear_axis,
-    percentiles_of,
-    rate_over_time_chart,
-)
 from leadline.report.document import (
     Block,
     Bullets,
     Cell,
-    Choices,
     Column,
-    Dot,
-    DotPlot,
-    DotRow,
     Kind,
-    LineChart,
     Mark,
     Marks,
     PageBudget,
@@ -49,328 +27,18 @@ from leadline.report.document import (
     Section,
     Table,
 )
+from leadline.report.pages.run.charts import dot_plots, workload_curves
 from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (
-    MISSING,
     NOT_SHOWN,
-    chart_labels,
-    count_text,
     listed,
     op_text,
     place,
     share_text,
     title,
     value_text,
-    value_with_unit,
     workload_text,
 )
-
-# Above this ratio the small values of a linear axis would lie on its first pixels.
-_LOG_FROM_RATIO = 30.0
-
-# More rows per plot make a page too large.
-DRAWN_ROWS = 40
-
-
-def dot_plots(
-    anchor: str,
-    figures: Sequence[CellFigure],
-    rate: Metric,
-    marks: Marks,
-    budget: PageBudget | None = None,
-) -> tuple[DotPlot, ...]:
-    """Plot rate and latency of each operation of a workload, a row per target.
-
-    With a `budget` only the fastest of very many targets, which the title states, and no plot of
-    a single dot.
-    """
-    plots = []
-    groups: dict[tuple[str, str, object], list[CellFigure]] = {}
-    for figure in figures:
-        groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
-    workloads = {figure.workload for figure in figures}
-    levels = {figure.level for figure in figures}
-    for number, rows in enumerate(groups.values(), start=1):
-        first = rows[0]
-        parts = [first.workload] if len(workloads) > 1 else []
-        parts += [first.level] if len(levels) > 1 and first.level else []
-        parts += [op_text(first.op)] if first.op else []
-        shown = rows if budget is None else _fastest(rows, rate, DRAWN_ROWS)
-        among = [f"the {len(shown)} fastest of {len(rows)}"] if len(shown) < len(rows) else []
-        for kind, metric in (("rate", rate), ("latency", _latency_metric(shown))):
-            made = _plot(
-                f"plot-{anchor}-{number}-{kind}",
-                " · ".join([*parts, title(metric), *among]),
-                metric,
-                shown,
-                marks,
-            )
-            if made and (budget is None or _worth(made, budget)):
-                plots.append(made)
-    return tuple(plots)
-
-
-def _worth(plot: DotPlot, budget: PageBudget) -> bool:
-    dots = sum(len(row.dots) for row in plot.rows)
-    return dots > 1 and budget.allows("every trial", len(plot.rows) + dots)
-
-
-def _fastest(rows: Sequence[CellFigure], rate: Metric, most: int) -> Sequence[CellFigure]:
-    """Select the figures of the highest rate, in their order."""
-    values = [row.metric(rate).value for row in rows]
-    order = sorted(
-        range(len(rows)), key=lambda at: -math.inf if (value := values[at]) is None else value
-    )
-    return [rows[at] for at in sorted(order[-most:])]
-
-
-def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
-    """p99, or the mean where a trial has too few I/Os for it."""
-    for figure in figures:
-        values = figure.metric(Metric.LATENCY_P99).trials
-        if any(trial.value is None for trial in values):
-            return Metric.LATENCY_MEAN
-    return Metric.LATENCY_P99
-
-
-def _plot(
-    anchor: str, heading: str, metric: Metric, figures: Sequence[CellFigure], marks: Marks
-) -> DotPlot | None:
-    """Plot a metric; None where no trial has a value."""
-    values = [
-        trial.value
-        for figure in figures
-        for trial in figure.metric(metric).trials
-        if trial.value is not None
-    ]
-    if not values:
-        return None
-    positive = [value for value in values if value > NEXT_TO_ZERO]
-    log = len(positive) == len(values) and max(values) / min(values) > _LOG_FROM_RATIO
-    # Round ticks are round in the unit that is read.
-    size = float(1 << 20) if metric is Metric.BANDWIDTH else 1.0
-    scaled = [value / size for value in values]
-    low, high, ticks = decades_axis(min(scaled), max(scaled)) if log else linear_axis(max(scaled))
-    labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
-    unit = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}.get(metric, "")
-    return DotPlot(
-        id=anchor,
-        title=heading,
-        unit=unit,
-        mark="median" if metric.quantile is None else "all trials together",
-        log=log,
-        low=low * size,
-        high=high * size,
-        ticks=tuple((tick * size, value_text(metric, tick * size)) for tick in ticks),
-        rows=tuple(_row(labels[figure.target], figure.metric(metric), marks) for figure in figures),
-    )
-
-
-def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
-    """Plot the trials of a metric, and its figure as in the table."""
-    shown = [(trial, trial.value) for trial in metric.trials if trial.value is not None]
-    text = NOT_SHOWN if shown else MISSING
-    if metric.value is not None:
-        text = value_text(metric.metric, metric.value)
-        if metric.spread is not None:
-            text += f" (range {share_text(metric.spread)})"
-    return DotRow(
-        label=label,
-        dots=tuple(
-            Dot(
-                trial=trial.trial,
-                value=value,
-                text=value_with_unit(metric.metric, value),
-                outlier=trial.outlier,
-            )
-            for trial, value in shown
-        ),
-        value=metric.value,
-        text=text,
-        marks=marks.for_number(metric.finding_marks),
-    )
-
-
-# A larger run is drawn over time only where it was not steady: every log is a file to read.
-FEW_TRIALS = 100
-_MOST_TIME_LINES = 24
-_MOST_TIME_POINTS = 900
-_Key = tuple[str, str, Op]
-
-
-def workload_curves(
-    run: Run, anchor: str, figures: Sequence[CellFigure], rate: Metric, budget: PageBudget
-) -> tuple[Block, ...]:
-    """Draw percentiles, distribution and IOPS over time of a workload, with a selector.
-
-    Targets are the series. Totals are left out.
-    """
-    groups: dict[_Key, list[CellFigure]] = {}
-    for figure in figures:
-        if figure.op is not None and figure.op is not Op.TOTAL and not figure.missing:
-            groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
-    targets, rest = shown_targets(figures, rate)
-    named = _names(list(groups))
-    charts: list[tuple[str, LineChart]] = []
-    for number, (key, rows) in enumerate(groups.items(), start=1):
-        drawn = [figure for figure in rows if figure.target in targets]
-        name = f" · {named[key]}" if named[key] else ""
-        for label, chart in _charts(run, f"curve-{anchor}-{number}", name, drawn, targets):
-            if budget.allows(label, sum(len(line.points) for line in chart.lines)):
-                charts.append((f"{label}{name}", chart))
-    if not charts:
-        return ()
-    blocks: list[Block] = []
-    if rest:
-        of = count_text(len(targets) + len(rest), "target")
-        text = (
-            f"Drawn: the {len(targets)} fastest of {of} by {title(rate)}; not drawn: "
-            f"{listed(rest)}."
-        )
-        blocks.append(Paragraph(text=text))
-    if len(charts) > 1:
-        options = tuple((chart.choice, label) for label, chart in charts)
-        blocks.append(Choices(id=f"curves-{anchor}", label="Curve", options=options))
-    return (*blocks, *(chart for _, chart in charts))
-
-
-def shown_targets(
-    figures: Sequence[CellFigure], rate: Metric
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Select (drawn, left out): at most `MOST_SERIES` targets, by their largest rate.
-
-    Both are in the order of the plan.
-    """
-    best: dict[str, float] = {}
-    for figure in figures:
-        value = figure.metric(rate).value
-        if value is not None:
-            best[figure.target] = max(value, best.get(figure.target, value))
-    kept = set(sorted(best, key=lambda target: -best[target])[:MOST_SERIES])
-    return (
-        tuple(target for target in best if target in kept),
-        tuple(target for target in best if target not in kept),
-    )
-
-
-def _names(keys: Sequence[_Key]) -> dict[_Key, str]:
-    """Name the charts of a workload by section, level and operation where they differ."""
-    sections, levels, ops = ({key[part] for key in keys} for part in range(3))
-    return {
-        key: " · ".join(
-            [key[0]] * (len(sections) > 1)
-            + [key[1]] * (len(levels) > 1)
-            + [op_text(key[2])] * (len(ops) > 1)
-        )
-        for key in keys
-    }
-
-
-def _charts(
-    run: Run, anchor: str, name: str, figures: Sequence[CellFigure], targets: tuple[str, ...]
-) -> list[tuple[str, LineChart]]:
-    """Draw (kind, chart) of one level and operation; charts without points are left out."""
-    labels = chart_labels(targets)
-    series = tuple(labels[target] for target in targets)
-    shown = [(labels[figure.target], targets.index(figure.target), figure) for figure in figures]
-    ladder, spread, over = (f"{anchor}-{kind}" for kind in ("ladder", "distribution", "time"))
-    found: list[tuple[str, LineChart | None]] = [
-        (
-            "percentiles",
-            ladder_chart(
-                ladder,
-                f"Latency percentiles{name}",
-                [(label, number, percentiles_of(figure)) for label, number, figure in shown],
-                series,
-                ladder,
-            ),
-        ),
-        (
-            "distribution",
-            distribution_chart(
-                spread,
-                f"Latency distribution{name}",
-                [
-                    (label, number, figure.histogram)
-                    for label, number, figure in shown
-                    if figure.histogram is not None
-                ],
-                series,
-                spread,
-            ),
-        ),
-    ]
-    rows = _time_rows(run, shown)
-    if rows:
-        most = max(20, min(MOST_POINTS, _MOST_TIME_POINTS // len(rows)))
-        rate = _rate(figures)
-        heading = f"{RATE_UNITS[rate]} over time{name}{_thinning(rows, most)}"
-        chart = rate_over_time_chart(over, heading, rows, series, over, most=most, rate=rate)
-        found.append(("over time", chart))
-    return [(kind, chart) for kind, chart in found if chart is not None]
-
-
-def _thinning(rows: Sequence[TimeRow], most: int) -> str:
-    longest = max(len(windows) for _, _, windows in rows)
-    together = -(-longest // most)
-    return f", means of {together} windows" if together > 1 else ""
-
-
-def _time_rows(run: Run, shown: Sequence[tuple[str, int, CellFigure]]) -> list[TimeRow]:
-    """List a row per trial; of many trials the extremes and some between them."""
-    asked = [row for row in shown if _over_time(run, row[2])]
-    each = max(1, _MOST_TIME_LINES // len(asked)) if asked else 0
-    trials = {trial.record.trial: trial for trial in run.trials}
-    rows: list[TimeRow] = []
-    for label, number, figure in asked:
-        for trial in _chosen(figure, each):
-            windows = _windows(trials.get(trial), figure)
-            if windows:
-                rows.append((f"{label} · {trial}", number, windows))
-    return rows
-
-
-def _over_time(run: Run, figure: CellFigure) -> bool:
-    # The windows are those of the whole job file, not of a section.
-    if figure.workload != figure.planned_workload:
-        return False
-    few = len(run.plan.trials) <= FEW_TRIALS
-    return few or "not-steady" in figure.metric(Metric.IOPS).findings
-
-
-def _rate(figures: Sequence[CellFigure]) -> Metric:
-    """The rate over time: IOPS, or bytes/s of streams."""
-    return reported_rate(
-        Metric.IOPS, lambda metric: any(row.metric(metric).value is not None for row in figures)
-    )
-
-
-def _chosen(figure: CellFigure, most: int) -> list[str]:
-    """Select at most `most` trials with the slowest and the fastest; a single one is the median."""
-    values = [
-        (trial.value, trial.trial)
-        for trial in figure.metric(_rate([figure])).trials
-        if trial.value is not None
-    ]
-    ordered = [trial for _, trial in sorted(values)]
-    if len(ordered) <= most:
-        return ordered
-    if most == 1:
-        return [ordered[len(ordered) // 2]]
-    step = (len(ordered) - 1) / (most - 1)
-    return [ordered[round(step * place)] for place in range(most)]
-
-
-def _windows(trial: StoredTrial | None, figure: CellFigure) -> tuple[Window, ...]:
-    if trial is None or figure.op is None or trial.record.status is not TrialStatus.COMPLETED:
-        return ()
-    try:
-        if trial.zfs_stream is not None:
-            return trial.zfs_stream.bandwidth_windows()
-        return trial.iops_windows.get(figure.op, ())
-    except FormatError:
-        return ()  # the audit reports the log and its line
-
 
 TABLE_METRICS = (
     Metric.IOPS,

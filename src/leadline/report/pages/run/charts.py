@@ -1,0 +1,349 @@
+"""The charts of a run: trials as dots, and curves of latency and of the rate over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.workloads import reported_rate
+from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.records import TrialStatus
+from leadline.formats.fio.logs import Window
+from leadline.formats.result import FormatError
+from leadline.metrics import Metric, Op
+from leadline.report.curves import (
+    MOST_POINTS,
+    MOST_SERIES,
+    NEXT_TO_ZERO,
+    RATE_UNITS,
+    TimeRow,
+    decades_axis,
+    distribution_chart,
+    ladder_chart,
+    linear_axis,
+    percentiles_of,
+    rate_over_time_chart,
+)
+from leadline.report.document import (
+    Block,
+    Choices,
+    Dot,
+    DotPlot,
+    DotRow,
+    LineChart,
+    Marks,
+    PageBudget,
+    Paragraph,
+)
+from leadline.report.words import (
+    MISSING,
+    NOT_SHOWN,
+    chart_labels,
+    count_text,
+    listed,
+    op_text,
+    share_text,
+    title,
+    value_text,
+    value_with_unit,
+)
+
+_Item = TypeVar("_Item")
+
+# Above this ratio the small values of a linear axis would lie on its first pixels.
+_LOG_FROM_RATIO = 30.0
+
+# More rows per plot make a page too large.
+DRAWN_ROWS = 40
+
+
+def dot_plots(
+    anchor: str,
+    figures: Sequence[CellFigure],
+    rate: Metric,
+    marks: Marks,
+    budget: PageBudget | None = None,
+) -> tuple[DotPlot, ...]:
+    """Plot rate and latency of each operation of a workload, a row per target.
+
+    With a `budget` only the fastest of very many targets, which the title states, and no plot of
+    a single dot.
+    """
+    plots = []
+    groups: dict[tuple[str, str, Op | None], list[CellFigure]] = {}
+    for figure in figures:
+        groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
+    named = _names(list(groups), always_op=True)
+    for number, (key, rows) in enumerate(groups.items(), start=1):
+        shown = rows
+        if budget is not None:
+            shown = keep_largest(rows, lambda row: row.metric(rate).value or 0.0, DRAWN_ROWS)
+        among = f"the {len(shown)} fastest of {len(rows)}" if len(shown) < len(rows) else ""
+        for kind, metric in (("rate", rate), ("latency", _latency_metric(shown))):
+            parts = (*named[key], title(metric), among)
+            heading = " · ".join(filter(None, parts))
+            plot = _plot(f"plot-{anchor}-{number}-{kind}", heading, metric, shown, marks)
+            if plot and (budget is None or _worth(plot, budget)):
+                plots.append(plot)
+    return tuple(plots)
+
+
+def _worth(plot: DotPlot, budget: PageBudget) -> bool:
+    dots = sum(len(row.dots) for row in plot.rows)
+    return dots > 1 and budget.allows("every trial", len(plot.rows) + dots)
+
+
+def keep_largest(items: Sequence[_Item], size: Callable[[_Item], float], most: int) -> list[_Item]:
+    """Select the `most` items of the largest size, in their order."""
+    ordered = sorted(range(len(items)), key=lambda index: -size(items[index]))
+    return [items[index] for index in sorted(ordered[:most])]
+
+
+def _latency_metric(figures: Sequence[CellFigure]) -> Metric:
+    """p99, or the mean where a trial has too few I/Os for it."""
+    for figure in figures:
+        values = figure.metric(Metric.LATENCY_P99).trials
+        if any(trial.value is None for trial in values):
+            return Metric.LATENCY_MEAN
+    return Metric.LATENCY_P99
+
+
+def _plot(
+    anchor: str, heading: str, metric: Metric, figures: Sequence[CellFigure], marks: Marks
+) -> DotPlot | None:
+    """Plot a metric; None where no trial has a value."""
+    values = [dot.value for figure in figures for dot in dots(figure.metric(metric))]
+    if not values:
+        return None
+    log = min(values) > NEXT_TO_ZERO and max(values) / min(values) > _LOG_FROM_RATIO
+    low, high, ticks = value_axis(metric, values, log=log)
+    labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
+    return DotPlot(
+        id=anchor,
+        title=heading,
+        unit=RATE_UNITS.get(metric, ""),
+        mark="median" if metric.quantile is None else "all trials together",
+        log=log,
+        low=low,
+        high=high,
+        ticks=ticks,
+        rows=tuple(_row(labels[figure.target], figure.metric(metric), marks) for figure in figures),
+    )
+
+
+def value_axis(
+    metric: Metric, values: Sequence[float], *, log: bool = False
+) -> tuple[float, float, tuple[tuple[float, str], ...]]:
+    """Compute (low, high, ticks) in the metric's base unit; ticks are round in the shown unit."""
+    size = float(1 << 20) if metric is Metric.BANDWIDTH else 1.0
+    largest = max(values) / size
+    low, high, ticks = decades_axis(min(values) / size, largest) if log else linear_axis(largest)
+    texts = tuple((tick * size, value_text(metric, tick * size)) for tick in ticks)
+    return low * size, high * size, texts
+
+
+def dots(metric: MetricFigure) -> tuple[Dot, ...]:
+    """Draw the trials that have a value."""
+    return tuple(
+        Dot(
+            trial=trial.trial,
+            value=trial.value,
+            text=value_with_unit(metric.metric, trial.value),
+            outlier=trial.outlier,
+        )
+        for trial in metric.trials
+        if trial.value is not None
+    )
+
+
+def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
+    """Plot the trials of a metric, and its figure as in the table."""
+    shown = dots(metric)
+    text = NOT_SHOWN if shown else MISSING
+    if metric.value is not None:
+        text = value_text(metric.metric, metric.value)
+        if metric.spread is not None:
+            text += f" (range {share_text(metric.spread)})"
+    return DotRow(
+        label=label,
+        dots=shown,
+        value=metric.value,
+        text=text,
+        marks=marks.for_number(metric.finding_marks),
+    )
+
+
+# A larger run is drawn over time only where it was not steady: every log is a file to read.
+FEW_TRIALS = 100
+_MOST_TIME_LINES = 24
+_MOST_TIME_POINTS = 900
+_Key = tuple[str, str, Op | None]
+# A figure with its label and the number of its series.
+CellRow = tuple[str, int, CellFigure]
+
+
+def workload_curves(
+    run: Run, anchor: str, figures: Sequence[CellFigure], rate: Metric, budget: PageBudget
+) -> tuple[Block, ...]:
+    """Draw percentiles, distribution and IOPS over time of a workload, with a selector.
+
+    Targets are the series. Totals are left out.
+    """
+    groups: dict[_Key, list[CellFigure]] = {}
+    for figure in figures:
+        if figure.op is not None and figure.op is not Op.TOTAL and not figure.missing:
+            groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
+    targets, rest = _shown_targets(figures, rate)
+    named = _names(list(groups))
+    charts: list[tuple[str, LineChart]] = []
+    for number, (key, rows) in enumerate(groups.items(), start=1):
+        drawn = [figure for figure in rows if figure.target in targets]
+        name = "".join(f" · {part}" for part in named[key])
+        for label, chart in _charts(run, f"curve-{anchor}-{number}", name, drawn, targets):
+            if budget.allows(label, sum(len(line.points) for line in chart.lines)):
+                charts.append((f"{label}{name}", chart))
+    if not charts:
+        return ()
+    blocks: list[Block] = []
+    if rest:
+        of = count_text(len(targets) + len(rest), "target")
+        text = (
+            f"Drawn: the {len(targets)} fastest of {of} by {title(rate)}; not drawn: "
+            f"{listed(rest)}."
+        )
+        blocks.append(Paragraph(text=text))
+    if len(charts) > 1:
+        options = tuple((chart.choice, label) for label, chart in charts)
+        blocks.append(Choices(id=f"curves-{anchor}", label="Curve", options=options))
+    return (*blocks, *(chart for _, chart in charts))
+
+
+def _shown_targets(figures: Sequence[CellFigure], rate: Metric) -> tuple[list[str], list[str]]:
+    """Select (drawn, left out): at most `MOST_SERIES` targets, by their largest rate.
+
+    Both are in the order of the plan.
+    """
+    best: dict[str, float] = {}
+    for figure in figures:
+        value = figure.metric(rate).value
+        if value is not None:
+            best[figure.target] = max(value, best.get(figure.target, value))
+    kept = keep_largest(list(best), best.__getitem__, MOST_SERIES)
+    return kept, [target for target in best if target not in kept]
+
+
+def _names(keys: Sequence[_Key], *, always_op: bool = False) -> dict[_Key, list[str]]:
+    """Name the charts of a workload by section, level and operation where they differ."""
+    section, level, op = (len({key[part] for key in keys}) > 1 for part in range(3))
+    shown = (section, level, op or always_op)
+    return {
+        key: [
+            part
+            for part, differs in zip((*key[:2], op_text(key[2])), shown, strict=True)
+            if differs and part
+        ]
+        for key in keys
+    }
+
+
+def _charts(
+    run: Run, anchor: str, name: str, figures: Sequence[CellFigure], targets: Sequence[str]
+) -> list[tuple[str, LineChart]]:
+    """Draw (kind, chart) of one level and operation; charts without points are left out."""
+    labels = chart_labels(targets)
+    series = tuple(labels[target] for target in targets)
+    shown = [(labels[figure.target], targets.index(figure.target), figure) for figure in figures]
+    charts = latency_charts(anchor, name, shown, series)
+    rows = _time_rows(run, shown)
+    if rows:
+        most = max(20, min(MOST_POINTS, _MOST_TIME_POINTS // len(rows)))
+        rate = _rate(figures)
+        heading = f"{RATE_UNITS[rate]} over time{name}{_thinning(rows, most)}"
+        over = f"{anchor}-time"
+        chart = rate_over_time_chart(over, heading, rows, series, over, most=most, rate=rate)
+        charts += [("over time", chart)] if chart else []
+    return charts
+
+
+def latency_charts(
+    anchor: str, name: str, rows: Sequence[CellRow], series: tuple[str, ...], choice: str = ""
+) -> list[tuple[str, LineChart]]:
+    """Draw (kind, chart) of percentiles and distribution; without a `choice` each has its own."""
+    ladder, spread = f"{anchor}-ladder", f"{anchor}-distribution"
+    percentiles = [(label, number, percentiles_of(figure)) for label, number, figure in rows]
+    histograms = [
+        (label, number, figure.histogram)
+        for label, number, figure in rows
+        if figure.histogram is not None
+    ]
+    heading = f"Latency percentiles{name}"
+    found = {"percentiles": ladder_chart(ladder, heading, percentiles, series, choice or ladder)}
+    heading = f"Latency distribution{name}"
+    found["distribution"] = distribution_chart(
+        spread, heading, histograms, series, choice or spread
+    )
+    return [(kind, chart) for kind, chart in found.items() if chart is not None]
+
+
+def _thinning(rows: Sequence[TimeRow], most: int) -> str:
+    longest = max(len(windows) for _, _, windows in rows)
+    together = -(-longest // most)
+    return f", means of {together} windows" if together > 1 else ""
+
+
+def _time_rows(run: Run, shown: Sequence[CellRow]) -> list[TimeRow]:
+    """List a row per trial; of many trials the extremes and some between them."""
+    asked = [row for row in shown if _over_time(run, row[2])]
+    each = max(1, _MOST_TIME_LINES // len(asked)) if asked else 0
+    trials = {trial.record.trial: trial for trial in run.trials}
+    rows: list[TimeRow] = []
+    for label, number, figure in asked:
+        for trial in chosen_trials(figure, _rate([figure]), each):
+            windows = rate_windows(trials.get(trial), figure)
+            if windows:
+                rows.append((f"{label} · {trial}", number, windows))
+    return rows
+
+
+def _over_time(run: Run, figure: CellFigure) -> bool:
+    # The windows are those of the whole job file, not of a section.
+    if figure.workload != figure.planned_workload:
+        return False
+    few = len(run.plan.trials) <= FEW_TRIALS
+    return few or "not-steady" in figure.metric(Metric.IOPS).findings
+
+
+def _rate(figures: Sequence[CellFigure]) -> Metric:
+    """The rate over time: IOPS, or bytes/s of streams."""
+    return reported_rate(
+        Metric.IOPS, lambda metric: any(row.metric(metric).value is not None for row in figures)
+    )
+
+
+def chosen_trials(figure: CellFigure, rate: Metric, most: int) -> list[str]:
+    """Select at most `most` trials with the slowest and the fastest; a single one is the median."""
+    values = [
+        (trial.value, trial.trial)
+        for trial in figure.metric(rate).trials
+        if trial.value is not None
+    ]
+    ordered = [trial for _, trial in sorted(values)]
+    if len(ordered) <= most:
+        return ordered
+    if most == 1:
+        return [ordered[len(ordered) // 2]]
+    step = (len(ordered) - 1) / (most - 1)
+    return [ordered[round(step * place)] for place in range(most)]
+
+
+def rate_windows(trial: StoredTrial | None, figure: CellFigure) -> tuple[Window, ...]:
+    """Return the rate over time of a trial; empty where it is unknown."""
+    if trial is None or figure.op is None or trial.record.status is not TrialStatus.COMPLETED:
+        return ()
+    try:
+        if trial.zfs_stream is not None:
+            return trial.zfs_stream.bandwidth_windows()
+        return trial.iops_windows.get(figure.op, ())
+    except FormatError:
+        return ()  # the audit reports the log and its line
