@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from leadline.archive.records import Derived, FileDigest
+from leadline.archive.records import Derived, FileDigest, Manifest, Redaction
+from leadline.files import read_content
+from leadline.inventory.redaction import (
+    MARK,
+    Reason,
+    find_redactions,
+    redact,
+    redact_dump,
+    redact_raw,
+)
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -19,6 +30,7 @@ STAGING = ".staging"
 LOCK = ".lock"
 CREATED = "created.jsonl"
 INVENTORY = "inventory"
+REDACTIONS = "redactions.json"
 PREFILL = "prefill"
 
 TRIAL_RECORD = "trial.json"
@@ -41,6 +53,7 @@ NEIGHBOUR_JOB_FILE = "neighbour.fio"
 
 # Most files are read by one call.
 _AT_ONCE = 1 << 16
+_PIECE_BYTES = 16 << 20
 
 # Not part of the sealed content: the lock and the manifest itself.
 _UNSEALED = (LOCK, MANIFEST)
@@ -67,12 +80,80 @@ def system_folder(session: str, moment: str, number: int) -> str:
 
 
 def encode(record: BaseModel) -> bytes:
-    """Encode a record as stored: JSON with a final line break.
+    """Encode a record as stored: JSON with a final line break, without secrets.
 
     Histograms are not indented, since each number would take a line.
     """
-    indent = None if isinstance(record, Derived) else 2
-    return record.model_dump_json(indent=indent, by_alias=True).encode() + b"\n"
+    if isinstance(record, Derived):
+        return record.model_dump_json(by_alias=True).encode() + b"\n"
+    # Foreign text is in commands, messages and the options of jobs.
+    document = record.model_dump(mode="json", by_alias=True)
+    clean = redact(document)
+    if clean != document:
+        record = type(record).model_validate(clean)
+    return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+
+
+# The journal names what may be removed, and is read by `leadline clean`.
+_OWN = (CREATED, REDACTIONS)
+_ENGINE_OUTPUT = (TRIALS, PREFILL, IMPORTED)
+
+
+def redact_file(name: str, content: bytes) -> bytes:
+    """Remove secrets from a file of an archive, `name` being its path there.
+
+    In the output of an engine every other byte stays, so that the numbers do.
+    """
+    if name in _OWN:
+        return content
+    record = name.endswith(f"/{TRIAL_RECORD}")
+    if name.split("/")[0] in _ENGINE_OUTPUT and not record:
+        return redact_raw(content)
+    clean = redact_dump(content)
+    if clean != content and (record or name == PLAN):
+        return json.dumps(json.loads(clean), indent=2, ensure_ascii=False).encode() + b"\n"
+    return clean
+
+
+def redact_output(folder: Path) -> None:
+    """Remove secrets from what an engine and its watches left in a folder. Raises OSError."""
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or path.is_symlink():
+            continue
+        if all(redact_raw(piece) == piece for piece in _pieces(path)):
+            continue
+        clean = path.with_name(f".{path.name}.clean")
+        with clean.open("wb") as stream:
+            stream.writelines(map(redact_raw, _pieces(path)))
+        clean.replace(path)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """Yield a file in pieces that end with a line, so that no log has to fit into memory."""
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece + stream.readline(_PIECE_BYTES)
+
+
+def collect_redactions(root: Path, manifest: Manifest) -> tuple[Redaction, ...]:
+    """List what was removed from the files of an archive and from `manifest`, by the markers.
+
+    Raises OSError.
+    """
+    found = [
+        Redaction(file=MANIFEST, where=where, reason=reason)
+        for where, reason in find_redactions(encode(manifest))
+    ]
+    for name in content_files(root):
+        path = root / name
+        if name in _OWN or path.is_symlink() or not any(MARK in one for one in _pieces(path)):
+            continue
+        try:
+            places = find_redactions(read_content(path))
+        except OSError:  # larger than any verb reads
+            places = [("somewhere in the file", Reason.UNKNOWN)]
+        found += [Redaction(file=name, where=where, reason=reason) for where, reason in places]
+    return tuple(found)
 
 
 def digest(content: bytes) -> FileDigest:

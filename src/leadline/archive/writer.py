@@ -19,16 +19,18 @@ from leadline.archive import layout
 from leadline.archive.reader import Run, read_record
 from leadline.archive.records import (
     Created,
-    FileDigest,
     Manifest,
     Problem,
+    Redactions,
     RunStatus,
+    Scrub,
     Session,
     Stacks,
     TrialRecord,
 )
 from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
+from leadline.inventory.redaction import redact_dump, redact_raw
 from leadline.plan.models import Plan
 from leadline.units import format_size
 
@@ -50,12 +52,12 @@ class RunWriter:
         cls, path: Path, *, plan: Plan, plan_as_given: bytes, created_at: str, session: Session
     ) -> RunWriter:
         """Create an archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
-        with _archive_errors(path):
+        with archive_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
-            lock = _locked(path)
+            lock = lock_archive(path)
             (path / layout.TRIALS).mkdir()
-            layout.write_durably(path / layout.PLAN_AS_GIVEN, plan_as_given)
+            layout.write_durably(path / layout.PLAN_AS_GIVEN, redact_raw(plan_as_given))
             layout.write_durably(path / layout.PLAN, layout.encode(plan))
             manifest = Manifest(
                 run=path.name,
@@ -73,8 +75,8 @@ class RunWriter:
     def reopen(cls, path: Path, *, session: Session) -> RunWriter:
         """Continue an unfinished archive. Raises LeadlineError(`run-not-resumable`) if another
         process is writing it."""
-        with _archive_errors(path):
-            lock = _locked(path)
+        with archive_errors(path):
+            lock = lock_archive(path)
             manifest = read_record(path / layout.MANIFEST, Manifest)
             shutil.rmtree(path / layout.STAGING, ignore_errors=True)
             writer = cls(path, lock, manifest)
@@ -96,8 +98,8 @@ class RunWriter:
 
         The manifest of a sealed archive gets the new digest of the journal.
         """
-        with _archive_errors(path):
-            lock = _locked(path)
+        with archive_errors(path):
+            lock = lock_archive(path)
             writer = cls(path, lock, read_record(path / layout.MANIFEST, Manifest))
         try:
             yield writer
@@ -119,12 +121,12 @@ class RunWriter:
 
     @contextmanager
     def staged(self, name: str) -> Iterator[Path]:
-        """Yield a folder that is renamed to `name` when the block succeeds.
+        """Yield a folder that is renamed to `name` when the block succeeds, without secrets.
 
         It is removed after an exception.
         """
         folder = self.path / layout.STAGING / name.replace("/", "-")
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             free = shutil.disk_usage(folder).free
@@ -136,8 +138,10 @@ class RunWriter:
                 hint=ROOM,
             )
         try:
-            with _archive_errors(self.path):
+            with archive_errors(self.path):
                 yield folder
+                if not (folder / layout.TRIAL_RECORD).exists():  # which has digests of the rest
+                    layout.redact_output(folder)
                 place = self.path / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 layout.sync_tree(folder)
@@ -148,7 +152,10 @@ class RunWriter:
 
     @staticmethod
     def write_trial(folder: Path, record: TrialRecord) -> None:
-        """Write the record of a trial into its staged folder, with the digests of its files."""
+        """Write the record of a trial into its staged folder, with the digests of its files.
+
+        Secrets must have been removed from them (`layout.redact_output`).
+        """
         files = {
             path.name: layout.digest_file(path)
             for path in sorted(folder.iterdir())
@@ -159,10 +166,10 @@ class RunWriter:
 
     def extend(self, plan: Plan) -> None:
         """Replace the plan by one that adds trials to it."""
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             layout.write_durably(self.path / layout.PLAN, layout.encode(plan))
         manifest = self._manifest.model_copy(update={"trials_planned": len(plan.trials)})
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             self._write_manifest(manifest)
 
     @property
@@ -171,7 +178,7 @@ class RunWriter:
         return len(self._manifest.sessions)
 
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             folder = self.path / layout.INVENTORY
             folder.mkdir(exist_ok=True)
             name = f"{self.session:03d}-{moment}.json"
@@ -179,7 +186,7 @@ class RunWriter:
 
     def write_stacks(self, stacks: Stacks) -> None:
         """Keep the layers below the targets of this session."""
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             place = self.path / layout.stacks_file(f"{self.session:03d}")
             place.parent.mkdir(exist_ok=True)
             layout.write_durably(place, layout.encode(stacks))
@@ -200,11 +207,11 @@ class RunWriter:
             self._write_dumps(place, dumps)
 
     def _write_dumps(self, place: str, dumps: Mapping[str, bytes]) -> None:
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             folder = self.path / place
             folder.mkdir(parents=True, exist_ok=True)
             for file, content in dumps.items():
-                layout.write_durably(folder / file, content)
+                layout.write_durably(folder / file, redact_dump(content))
 
     def note_created(self, entry: Created) -> None:
         """Record durably, before it is created, something outside the archive."""
@@ -214,30 +221,24 @@ class RunWriter:
         self._append_journal(entry.model_copy(update={"removed": True}))
 
     def _append_journal(self, entry: Created) -> None:
-        with _archive_errors(self.path), (self.path / layout.CREATED).open("ab") as stream:
+        with archive_errors(self.path), (self.path / layout.CREATED).open("ab") as stream:
             stream.write(entry.model_dump_json(by_alias=True).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
 
     def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
         """Digest every file and write the final manifest."""
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             shutil.rmtree(self.path / layout.STAGING, ignore_errors=True)
-            files: dict[str, FileDigest] = {
-                name: layout.digest_file(self.path / name)
-                for name in layout.content_files(self.path)
-            }
             *earlier, last = self._manifest.sessions
-            self._write_manifest(
-                self._manifest.model_copy(
-                    update={
-                        "status": status,
-                        "sessions": (*earlier, last.model_copy(update={"ended_at": ended_at})),
-                        "problems": (*self._manifest.problems, *problems),
-                        "files": files,
-                    }
-                )
+            manifest = self._manifest.model_copy(
+                update={
+                    "status": status,
+                    "sessions": (*earlier, last.model_copy(update={"ended_at": ended_at})),
+                    "problems": (*self._manifest.problems, *problems),
+                }
             )
+            self._write_manifest(sealed(self.path, manifest))
 
     def close(self) -> None:
         """Release the archive, sealed or not."""
@@ -251,7 +252,26 @@ class RunWriter:
         self._manifest = manifest
 
 
-def _locked(path: Path) -> int:
+def sealed(path: Path, manifest: Manifest, *scrubs: Scrub) -> Manifest:
+    """Write the list of redactions, if any, and return the manifest with every file's digest.
+
+    `scrubs` are added to those that the list has. Raises OSError.
+    """
+    place = path / layout.REDACTIONS
+    kept = read_record(place, Redactions).scrubs if place.exists() else ()
+    redactions = layout.collect_redactions(path, manifest)
+    if redactions or kept or scrubs:
+        record = Redactions(redactions=redactions, scrubs=(*kept, *scrubs))
+        layout.write_durably(place, layout.encode(record))
+    files = {name: layout.digest_file(path / name) for name in layout.content_files(path)}
+    return manifest.model_copy(update={"files": files})
+
+
+def lock_archive(path: Path) -> int:
+    """Lock an archive and return the lock's descriptor.
+
+    Raises LeadlineError(`run-not-resumable`) if another process is writing it, and OSError.
+    """
     handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -267,7 +287,7 @@ def _locked(path: Path) -> int:
 
 
 @contextmanager
-def _archive_errors(path: Path) -> Iterator[None]:
+def archive_errors(path: Path) -> Iterator[None]:
     """Convert an OSError of the archive's files into LeadlineError(`archive-unwritable`)."""
     try:
         yield

@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from leadline.environment import COMPILER, child_environment
 from leadline.lab import processes
 
 # The forwarder is compiled at its first use, and kept in the user's cache.
@@ -66,6 +67,7 @@ def build() -> Path:
             capture_output=True,
             text=True,
             errors="replace",
+            env=child_environment(*COMPILER),
         )
         if done.returncode:
             raise NetworkUnavailable(
@@ -236,7 +238,7 @@ class ZoneNetwork:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                env=os.environ | {"LC_ALL": "C"},
+                env=child_environment(LC_ALL="C"),
                 timeout=2 * count * interval_s + RTT_MAX_S + 30,
             )
         except subprocess.TimeoutExpired as late:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.inventory.redaction import REDACTED, redact, redact_dump, redact_text, secret_name
+from leadline.inventory.redaction import Reason, redact, redact_dump, redact_text, secret_name
 from tests.unit.inventory.conftest import dumps_of
 
 SECRET = "hunter2Zq"
@@ -129,8 +129,9 @@ def test_dumps_without_secrets_stay_byte_for_byte(name: str) -> None:
 
 def test_the_names_of_profiles_hide_nothing() -> None:
     profiles = {"erasure_code_profiles": {"secret": {"k": "2", "m": "1", "token": SECRET}}}
+    marker = Reason.SECRET_NAME.marker
     assert redact(profiles) == {
-        "erasure_code_profiles": {"secret": {"k": "2", "m": "1", "token": REDACTED}}
+        "erasure_code_profiles": {"secret": {"k": "2", "m": "1", "token": marker}}
     }
 
 
