@@ -31,11 +31,11 @@ test-code:
 	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
 
 test-quick-real:
-	scripts/test-real.sh -m "not slow" tests/real
+	scripts/test-real.sh -m "not slow and not thorough" tests/real
 
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest -m thorough -n 2 tests/unit tests/cli
+	uv run --frozen pytest -m thorough -n 2 tests/unit tests/cli tests/real
 
 test-ceph:
 	@scripts/setup.sh test
@@ -55,6 +55,7 @@ check:
 
 test-deep:
 	@scripts/setup.sh test
+	LEADLINE_KILLS=1000 uv run --frozen pytest -s -m thorough tests/real
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh

@@ -72,6 +72,7 @@ if [ "$purpose" = test ]; then
     command -v zpool >/dev/null || missing+=(zfs-fuse)
     command -v rbd-fuse >/dev/null || missing+=(rbd-fuse)
     command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
+    command -v mkfs.btrfs >/dev/null || missing+=(btrfs-progs)
     # a library of the browser driver that a minimal Debian lacks
     compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi

@@ -131,3 +131,6 @@ transmissions  # /proc/self/mountstats
 birth_s  # txgs kstat
 quiesce_s  # txgs kstat
 interval_coverage  # the proof of median_interval, held by its tests
+sequence  # identity of a block device, compared as a whole
+serial  # identity of a block device, compared as a whole
+wwn  # identity of a block device, compared as a whole

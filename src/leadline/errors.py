@@ -131,7 +131,12 @@ DEVICE_NOT_CONSENTED = _kind(
 DEVICE_IN_USE = _kind(
     "device-in-use",
     Exit.WRONG_REQUEST,
-    "The block device is mounted, held by LVM, MD or device mapper, or opened exclusively.",
+    "The block device is mounted, swap space, part of another device, open for writing, or locked.",
+)
+DEVICE_EXCHANGED = _kind(
+    "device-exchanged",
+    Exit.SYSTEM_FAILED,
+    "The name of the block device stands for another device than at the inspection.",
 )
 DEVICE_SIGNED = _kind(
     "device-signed",

@@ -199,7 +199,7 @@ def test_bad_names_are_refused_before_anything_is_read(
 def test_what_a_killed_import_left_goes_with_the_next(
     leadline: Leadline, table: Path, runs: Path
 ) -> None:
-    left = runs / ".importing-abc"
+    left = runs / ".new-4194305-abc"
     (left / "0" / "trials").mkdir(parents=True)
     (left / ".lock").touch()
     assert leadline("import", "table", table, "--run", "r").status == 0

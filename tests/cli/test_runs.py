@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -153,6 +154,25 @@ def test_a_complete_run_is_not_resumed(
         said = leadline("run", "--resume", "@latest", "--replay", recorded, *further)
         assert "lacks no trial" in refused(said, 2, "run-not-resumable")
     assert (run.path / "manifest.json").read_bytes() == before
+
+
+def test_a_run_that_lacks_nothing_but_its_seal_is_sealed(
+    quick: Quick, leadline: Leadline, tmp_path: Path
+) -> None:
+    quick()
+    (run,) = list_runs(tmp_path / "runs")
+    manifest = run.path / "manifest.json"
+    # What kill -9 after the last trial leaves.
+    record = json.loads(manifest.read_text()) | {"status": "running", "files": {}}
+    manifest.write_text(json.dumps(record))
+    assert leadline("verify", run.path).status == 1
+    dry = leadline("run", "--resume", "@latest", "--dry-run")
+    assert "lacks no trial" in refused(dry, 2, "run-not-resumable")
+    sealed = leadline("run", "--resume", "@latest")
+    assert f"note: the run {run.id} lacked no trial; it is sealed now" in sealed.err
+    assert "4 of 4 trials completed" in sealed.out
+    assert leadline("verify", run.path).status == 0
+    assert "lacks no trial" in leadline("run", "--resume", "@latest").err
 
 
 def test_what_a_run_lacks_is_shown_as_missing(

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from leadline import errors
+from leadline.archive.records import Created
+from leadline.errors import LeadlineError
+from leadline.plan.footprint import Footprint
+from leadline.plan.models import Target
+from leadline.targets.device import DeviceTarget
 from tests.real.conftest import Ended, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
@@ -136,3 +144,102 @@ def test_a_file_and_a_missing_device_are_refused(process: Process, tmp_path: Pat
         ended = process("run", "--target", f"device:{path}", *SHORT, "--destroy-data", path)
         assert ended.status == 2
         assert "error[target-invalid]" in ended.err
+
+
+# --- the name comes to mean another device ------------------------------------------------------
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, loop_device: Path) -> Iterator[tuple[Path, Path]]:
+    """A node of the test's own for a device, and a node for another device full of data."""
+    image = tmp_path / "other.img"
+    image.write_bytes(b"a user's data..." * (128 << 16))
+    other = Path(sh("losetup", "--find", "--show", image))
+    found = []
+    for name, device in (("disk", loop_device), ("other", other)):
+        node = tmp_path / name
+        os.mknod(node, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
+        found.append(node)
+    yield found[0], found[1]
+    sh("losetup", "--detach", other)
+
+
+# fio, before whose call number $CALL with a file name the nodes change places.
+EXCHANGING = """#!/bin/sh
+case "$*" in *--filename=*)
+    echo call >>{folder}/calls
+    if [ "$(wc -l <{folder}/calls)" -eq {call} ]; then mv {folder}/other {folder}/disk; fi
+esac
+exec {fio} "$@"
+"""
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4], ids=["try", "prefill", "trial", "second trial"])
+def test_another_device_under_its_name_is_never_written(
+    process: Process, tmp_path: Path, nodes: tuple[Path, Path], call: int
+) -> None:
+    disk, other = nodes
+    number, before = other.stat().st_rdev, content(other)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fio = shutil.which("fio")
+    (programs / "fio").write_text(EXCHANGING.format(folder=tmp_path, call=call, fio=fio))
+    (programs / "fio").chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    run = ("run", "--target", f"device:{disk}", *SHORT, "--destroy-data", disk)
+    ended = process(*run, PATH=path)
+    assert len((tmp_path / "calls").read_text().split()) >= call, "the moment was reached"
+    assert disk.stat().st_rdev == number, "the nodes changed places"
+    assert content(disk) == before
+    assert ended.status == 4, ended.err
+    assert "error[target-gone]" in ended.err
+    assert "it is no longer what was acquired" in ended.err
+
+
+class _NoJournal:
+    def note_created(self, created: Created) -> None: ...
+    def note_removed(self, created: Created) -> None: ...
+
+
+SPAN = Footprint(files={}, span=1 << 20, job_file_bytes=0, writes=True)
+
+
+def test_another_device_than_the_inspected_one_is_not_acquired(nodes: tuple[Path, Path]) -> None:
+    disk, other = nodes
+    before = content(other)
+    target = DeviceTarget(Target(name="t", url=f"device:{disk}"), (str(disk),), ())
+    target.inspect(SPAN, prefill=True)
+    other.rename(disk)
+    with pytest.raises(LeadlineError) as caught:
+        target.acquire(SPAN, "run", _NoJournal())
+    assert caught.value.kind is errors.DEVICE_EXCHANGED
+    assert content(disk) == before
+
+
+def test_a_number_that_is_used_again_is_another_device(
+    tmp_path: Path, nodes: tuple[Path, Path]
+) -> None:
+    disk, _ = nodes
+    target = DeviceTarget(Target(name="t", url=f"device:{disk}"), (str(disk),), ())
+    target.inspect(SPAN, prefill=True)
+    loop = Path("/dev/loop" + str(os.minor(disk.stat().st_rdev)))
+    sh("losetup", "--detach", loop)
+    sh("losetup", loop, tmp_path / "disk.img")
+    with pytest.raises(LeadlineError) as caught:
+        target.acquire(SPAN, "run", _NoJournal())
+    assert caught.value.kind is errors.DEVICE_EXCHANGED
+
+
+def test_a_device_that_comes_into_use_is_not_acquired(
+    tmp_path: Path, nodes: tuple[Path, Path]
+) -> None:
+    disk, _ = nodes
+    target = DeviceTarget(Target(name="t", url=f"device:{disk}"), (str(disk),), ())
+    target.inspect(SPAN, prefill=True)
+    second = Path(sh("losetup", "--find", "--show", tmp_path / "disk.img"))
+    try:
+        with pytest.raises(LeadlineError) as caught:
+            target.acquire(SPAN, "run", _NoJournal())
+    finally:
+        sh("losetup", "--detach", second)
+    assert caught.value.kind is errors.DEVICE_IN_USE

@@ -28,6 +28,7 @@ PLAN_AS_GIVEN = "plan-as-given"
 TRIALS = "trials"
 STAGING = ".staging"
 LOCK = ".lock"
+TEMPORARY = ".{}.new"
 CREATED = "created.jsonl"
 INVENTORY = "inventory"
 REDACTIONS = "redactions.json"
@@ -191,7 +192,7 @@ def sync_folder(folder: Path) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a temporary file, fsync and rename: a reader sees the old file or the new one."""
-    temporary = path.with_name(f".{path.name}.new")
+    temporary = path.with_name(TEMPORARY.format(path.name))
     with temporary.open("wb") as stream:
         stream.write(content)
         stream.flush()

@@ -405,6 +405,21 @@ class Run:
                 left[entry.path] = entry
         return tuple(left.values())
 
+    @property
+    def cleaning_unsealed(self) -> bool:
+        """Whether a removal of leftovers ended before the digest of its journal was renewed."""
+        sealed = self.manifest.files.get(layout.CREATED)
+        if sealed is None:
+            return False
+        try:
+            content = read_content(self.path / layout.CREATED)
+        except OSError:
+            return False
+        return (
+            len(content) > sealed.size_bytes
+            and layout.digest(content[: sealed.size_bytes]) == sealed
+        )
+
     def measurements(self) -> Iterator[Measurement]:
         """Yield the measurements table: a row per completed trial, operation and metric."""
         for trial in self.trials:

@@ -55,6 +55,9 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     checked = 0
     if manifest.status is RunStatus.COMPLETE or manifest.files:
         checked += _check_sealed(run.path, manifest.files, problems)
+        if run.cleaning_unsealed:
+            message = "leftovers were being removed; `leadline clean` finishes that"
+            problems.append(Discrepancy(path=layout.CREATED, message=message))
     if manifest.status is not RunStatus.COMPLETE:
         message = (
             "the run was interrupted; `leadline run --resume` goes on with it"

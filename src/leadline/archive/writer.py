@@ -1,7 +1,7 @@
 """Write an archive that is sealed or visibly unfinished after a kill -9 at any moment.
 
-Every trial is written to a staging folder, synced and renamed into place: all of it or nothing.
-The manifest says `running` until the end and receives the digest of every file last.
+A new archive and every trial are written to a folder aside, synced and renamed into place: all of
+it or nothing. The manifest says `running` until the end and receives the digest of every file last.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +36,8 @@ from leadline.units import format_size
 
 # A trial's raw output can take this much; with less, it would be cut and prove nothing.
 LEAST_FREE_BYTES = 8 << 20
+# A new archive has this name, with the process that makes it, until it has its manifest.
+_DRAFT = ".new-"
 ROOM = "make room, then `leadline run --resume`; or name another place with --runs"
 
 
@@ -54,11 +56,8 @@ class RunWriter:
         """Create an archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
         with archive_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()
-            lock = lock_archive(path)
-            (path / layout.TRIALS).mkdir()
-            layout.write_durably(path / layout.PLAN_AS_GIVEN, redact_raw(plan_as_given))
-            layout.write_durably(path / layout.PLAN, layout.encode(plan))
+            remove_abandoned_drafts(path.parent)
+            draft = path.with_name(f"{draft_prefix()}{path.name}")
             manifest = Manifest(
                 run=path.name,
                 status=RunStatus.RUNNING,
@@ -66,10 +65,19 @@ class RunWriter:
                 trials_planned=len(plan.trials),
                 sessions=(session,),
             )
-            writer = cls(path, lock, manifest)
-            writer._write_manifest(manifest)
+            try:
+                draft.mkdir()
+                lock = lock_archive(draft)
+                (draft / layout.TRIALS).mkdir()
+                layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_raw(plan_as_given))
+                layout.write_durably(draft / layout.PLAN, layout.encode(plan))
+                layout.write_durably(draft / layout.MANIFEST, layout.encode(manifest))
+                draft.rename(path)
+            except OSError:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
             layout.sync_folder(path.parent)
-        return writer
+        return cls(path, lock, manifest)
 
     @classmethod
     def reopen(cls, path: Path, *, session: Session) -> RunWriter:
@@ -79,6 +87,8 @@ class RunWriter:
             lock = lock_archive(path)
             manifest = read_record(path / layout.MANIFEST, Manifest)
             shutil.rmtree(path / layout.STAGING, ignore_errors=True)
+            for temporary in path.rglob(layout.TEMPORARY.format("*")):
+                temporary.unlink(missing_ok=True)
             writer = cls(path, lock, manifest)
             writer._write_manifest(
                 manifest.model_copy(
@@ -221,7 +231,10 @@ class RunWriter:
         self._append_journal(entry.model_copy(update={"removed": True}))
 
     def _append_journal(self, entry: Created) -> None:
-        with archive_errors(self.path), (self.path / layout.CREATED).open("ab") as stream:
+        with archive_errors(self.path), (self.path / layout.CREATED).open("ab+") as stream:
+            stream.seek(0)
+            if stream.read()[-1:] not in (b"", b"\n"):  # a power cut tore the last line
+                stream.write(b"\n")
             stream.write(entry.model_dump_json(by_alias=True).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
@@ -268,22 +281,45 @@ def sealed(path: Path, manifest: Manifest, *scrubs: Scrub) -> Manifest:
 
 
 def lock_archive(path: Path) -> int:
-    """Lock an archive and return the lock's descriptor.
+    """Lock an archive until the descriptor that is returned is closed.
 
-    Raises LeadlineError(`run-not-resumable`) if another process is writing it, and OSError.
+    Raises LeadlineError(`run-not-resumable`) if another process holds the lock, and OSError.
     """
-    handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    while True:
+        handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(handle)
+            raise LeadlineError(
+                errors.RUN_NOT_RESUMABLE,
+                f"the run {path.name} is being written by another process",
+                context=[str(path)],
+                hint="wait for it to end, or stop it with Ctrl-C where it runs",
+            ) from error
+        # The process before may have removed the file between open and lock.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), (path / layout.LOCK).stat()):
+                return handle
         os.close(handle)
-        raise LeadlineError(
-            errors.RUN_NOT_RESUMABLE,
-            f"the run {path.name} is being written by another process",
-            context=[str(path)],
-            hint="wait for it to end, or stop it with Ctrl-C where it runs",
-        ) from error
-    return handle
+
+
+def draft_prefix() -> str:
+    """What the name of a folder begins with in which this process makes an archive."""
+    return f"{_DRAFT}{os.getpid()}-"
+
+
+def remove_abandoned_drafts(runs: Path) -> None:
+    """Remove the archives that killed processes began to make in a folder of runs."""
+    for draft in runs.glob(f"{_DRAFT}*"):
+        pid = draft.name.removeprefix(_DRAFT).partition("-")[0]
+        if Path(f"/proc/{pid}").exists():
+            continue
+        # A process on another host, in a shared folder, holds its lock.
+        with suppress(LeadlineError, OSError):
+            handle = lock_archive(draft)
+            shutil.rmtree(draft, ignore_errors=True)
+            os.close(handle)
 
 
 @contextmanager

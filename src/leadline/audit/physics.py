@@ -13,6 +13,7 @@ from leadline.formats.watch_records import HostSample, MissedHostSample, Role
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.plan.models import Target
+from leadline.plan.target_url import TargetKind
 
 # A TCP round trip between two hosts takes 10 to 30 us without any storage (methodology).
 NETWORK_S = 20e-6
@@ -48,6 +49,11 @@ def network_of_target(target: Target | None, name: str) -> str:
     """Return why a target's I/O crosses a network, as a clause; empty if that is unknown."""
     if target is not None and target.kind is not None and target.kind.on_ceph:
         return f"the target is {target.kind.value}"
+    # The job of a device names a descriptor.
+    if target is not None and target.kind is TargetKind.DEVICE:
+        word = _network_word(target.parsed.location.rsplit("/", 1)[-1])
+        if word:
+            return f"the target's device name contains {word!r}"
     # Of a name made of a file's path only the last part describes the storage.
     word = _network_word(name.rsplit("/", 1)[-1])
     return f"the target's name contains {word!r}" if word else ""
@@ -92,7 +98,8 @@ def fastest_read(evidence: JobEvidence) -> Limit | None:
     network = evidence.trial.network or network_of_job(options)
     if network:
         return Limit(seconds=NETWORK_S, reason=f"a network round trip takes ({network})")
-    names = (options.text("filename"), options.text("directory"), evidence.place.target)
+    layers = (layer.name for layer in evidence.trial.stack)
+    names = (options.text("filename"), options.text("directory"), evidence.place.target, *layers)
     if any(_MEMORY.search(name) for name in names):
         return None
     if (evidence.block_size or 0) < SMALLEST_BLOCK:

@@ -10,7 +10,7 @@ import click
 from leadline import errors
 from leadline.archive.runs import find_run, list_runs, runs_folder
 from leadline.archive.scrub import remove_interrupted
-from leadline.archive.writer import RunWriter
+from leadline.archive.writer import RunWriter, remove_abandoned_drafts
 from leadline.cli.options import echo_line, kubernetes_access, kubernetes_options, runs_option
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
@@ -74,9 +74,10 @@ def command(
         return _in_cluster(kubeconfig, context, namespace, asked, dry_run=dry_run)
     folder = runs_folder(runs)
     found = [find_run(asked, folder)] if asked else list_runs(folder)
-    left = [one for one in found if one.left_behind]
+    left = [one for one in found if one.left_behind or one.cleaning_unsealed]
     if not dry_run:
         remove_abandoned()
+        remove_abandoned_drafts(folder)
         remove_interrupted(folder)
     stays: list[str] = []
     for one in left:

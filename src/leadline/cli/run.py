@@ -36,6 +36,7 @@ from leadline.runner.prepared import (
     prepare_targets,
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
+from leadline.runner.trial import now
 from leadline.targets.ceph_cluster import open_clusters, used_clusters
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.preview import preview_location
@@ -122,7 +123,10 @@ def command(
                 "--resume goes on with the run's own plan and takes no other",
                 hint="`leadline run --resume RUN`, with --destroy-data for its devices",
             )
-        loaded = find_run(resume, folder).plan
+        run = find_run(resume, folder)
+        loaded = run.plan
+        if not dry_run and _lacks_only_the_seal(run, retry_failed=retry_failed):
+            return _seal(run, output, quiet=quiet)
     else:
         loaded = load_plan(plan, overrides)
     engines: Engines = OneEngine(ReplayEngine.from_folder(replay)) if replay else RealEngines()
@@ -275,6 +279,21 @@ def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
             else "start a new run to measure again",
         )
     return to_do
+
+
+def _lacks_only_the_seal(run: Run, *, retry_failed: bool) -> bool:
+    return not run.complete and not needed_targets(run, run.to_do(retry_failed=retry_failed))
+
+
+def _seal(run: Run, output: str, *, quiet: bool) -> Exit:
+    """Seal the archive of a run that ended after its last trial."""
+    writer = _reopened(run, (), this_session())
+    try:
+        writer.seal(RunStatus.COMPLETE, ended_at=now())
+    finally:
+        writer.close()
+    echo_line(f"note: the run {run.id} lacked no trial; it is sealed now", err=True)
+    return _told(writer, Outcome(status=RunStatus.COMPLETE, records=()), output, quiet=quiet)
 
 
 def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:

@@ -7,7 +7,6 @@ import leaves no run; the next import removes its folder.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import itertools
 import os
 import re
@@ -33,6 +32,7 @@ from leadline.archive.records import (
     TrialRecord,
     TrialStatus,
 )
+from leadline.archive.writer import draft_prefix, lock_archive, remove_abandoned_drafts
 from leadline.errors import LeadlineError
 from leadline.formats.importer import Refused, Result
 from leadline.formats.result import EngineOutput, FormatError, JobOptions
@@ -170,7 +170,6 @@ def _name(text: str) -> str:
     return _NOT_IN_NAMES.sub("_", text)[:_LONGEST_NAME].strip() or "unnamed"
 
 
-_STAGING = ".importing-"
 # Up to here what was parsed for the archive is kept for the audit that follows.
 _REMEMBERED_BYTES = 256 << 20
 
@@ -201,7 +200,7 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
     """
     with _write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(folder)
+        remove_abandoned_drafts(folder)
         with _staging(folder) as staging:
             intake = _Intake(staging, labels)
             for bundle in read_bundles(gathered.bundles, intake.raw):
@@ -443,28 +442,11 @@ def _nothing(refused: Sequence[Refused]) -> LeadlineError:
     )
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """What a killed import left; a living one holds its lock."""
-    for path in folder.glob(f"{_STAGING}*"):
-        try:
-            handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(handle)
-
-
 @contextmanager
 def _staging(folder: Path) -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
-    handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    path = Path(tempfile.mkdtemp(prefix=draft_prefix(), dir=folder))
+    handle = lock_archive(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)

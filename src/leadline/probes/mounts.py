@@ -63,15 +63,15 @@ def mount_of(path: Path) -> Mount | None:
     )
 
 
-def block_devices(*paths: Path) -> tuple[BlockDevice, ...]:
-    """Return every block device, or the given ones with the devices on them."""
+def block_devices() -> tuple[BlockDevice, ...]:
+    """Return every block device."""
     columns = "NAME,KNAME,TYPE,SIZE,ROTA,SCHED,MODEL,LOG-SEC,PKNAME"
     command = ["lsblk", "--json", "--bytes", "--list", "--output", columns]
-    rows = _rows(_answer([*command, *map(str, paths)]), "blockdevices")
+    rows = _rows(_answer(command), "blockdevices")
     devices: dict[str, BlockDevice] = {}
     for row in rows:
         size = int(row.get("size") or 0)
-        if size == 0 and not paths:
+        if size == 0:
             continue  # empty drives and unused loop devices
         device = BlockDevice(
             name=str(row.get("kname") or row.get("name")),
@@ -87,21 +87,10 @@ def block_devices(*paths: Path) -> tuple[BlockDevice, ...]:
     return tuple(devices.values())
 
 
-def mounted_at(device: Path) -> tuple[str, ...]:
-    """Return the mount points of a device and the devices on it, also swap. Raises
-    LeadlineError(`device-unchecked`)."""
-    answer = _must_answer(
-        device, ["lsblk", "--json", "--list", "--output", "NAME,MOUNTPOINTS", str(device)]
-    )
-    rows = _rows(answer, "blockdevices")
-    found = [point for row in rows for point in row.get("mountpoints") or [] if point]
-    return tuple(dict.fromkeys(map(str, found)))
-
-
-def signatures(device: Path) -> tuple[str, ...]:
-    """Return the signatures of wipefs on a device: file system, partition table, RAID, LVM. Raises
-    LeadlineError(`device-unchecked`)."""
-    answer = _must_answer(device, ["wipefs", "--no-act", "--json", str(device)])
+def signatures(device: Path, descriptor: Path) -> tuple[str, ...]:
+    """Return the signatures of wipefs on the device held as `descriptor`: file system, partition
+    table, RAID, LVM, ZFS, BlueStore. Raises LeadlineError(`device-unchecked`)."""
+    answer = _must_answer(device, ["wipefs", "--no-act", "--json", str(descriptor)])
     rows = _rows(answer, "signatures")
     return tuple(dict.fromkeys(str(row.get("type") or "unknown") for row in rows))
 

@@ -55,10 +55,12 @@ class Dataset(Folder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A block device."""
+    """A block device. `descriptor` names the one that Leadline holds open, whatever `path` means
+    by now; programs are given it."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     path: Path
+    descriptor: Path | None = None
     read_only: bool = False
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Targets of this machine: a block device, and a folder in a directory."""
+"""The target `dir:`: a folder of its own in a directory of this machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
-from leadline.probes.mounts import block_devices, mount_of, mounted_at, signatures
-from leadline.probes.stacks import layers_of_device, layers_of_path
+from leadline.probes.mounts import mount_of
+from leadline.probes.stacks import layers_of_path
 from leadline.probes.zfs import dumps_of, refuse_suspended, suspended_below
-from leadline.runner.ports import Device, Folder, Journal
+from leadline.runner.ports import Folder, Journal
 from leadline.targets import page_cache_drop
-from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free, require_span
+from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free
 
 # posix_fadvise drops the pages of the given files alone and needs no privilege, unlike
 # /proc/sys/vm/drop_caches; mincore(2) counts what is still resident. Neither reaches caches of the
@@ -55,169 +55,6 @@ def drop_page_cache(paths: Sequence[Path], *, bound_s: float = _LEAST_BOUND_S) -
         return None
     before, after = answer
     return CacheDrop(method=METHOD, resident_before_bytes=before, resident_after_bytes=after)
-
-
-class DeviceTarget(LocalTarget):
-    """`device:/dev/x`: written only with a consent that names it, and never while it is in use.
-
-    `destroy` and `overwrite` are the devices that the user consented to.
-    """
-
-    def __init__(self, target: Target, destroy: Sequence[str], overwrite: Sequence[str]) -> None:
-        self.name = target.name
-        self.path = Path(target.parsed.location)
-        self._may_write = str(self.path) in destroy
-        self._may_overwrite = str(self.path) in overwrite
-        self._writes = True
-        self._handle = -1
-        self._layers: tuple[Layer, ...] | None = None
-
-    @property
-    def location(self) -> Device:
-        return Device(path=self.path, read_only=not self._writes)
-
-    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        where = [f"target {self.name!r}"]
-        try:
-            mode = self.path.stat().st_mode
-        except OSError as error:
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"the device {str(self.path)!r} cannot be used: {error.strerror}",
-                context=where,
-                hint="`lsblk` lists the block devices",
-            ) from error
-        if not stat.S_ISBLK(mode):
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"{str(self.path)!r} is not a block device",
-                context=where,
-                hint=f"for a directory write dir:{self.path}",
-            )
-        self._writes = footprint.writes or prefill
-        if self._writes and not self._may_write:
-            raise LeadlineError(
-                errors.DEVICE_NOT_CONSENTED,
-                f"the plan would destroy what is on {str(self.path)!r}",
-                context=where,
-                hint=f"to allow that: --destroy-data {self.path}; to read only, use workloads that "
-                "only read, with --no-prefill (the audit then reports that the data read may never "
-                "have been written)",
-            )
-        self._refuse_in_use(where)
-        if self._writes and _read_only(self.path.stat().st_rdev):
-            raise LeadlineError(
-                errors.TARGET_READ_ONLY,
-                f"the device {str(self.path)!r} is read-only",
-                context=[*where, "the kernel holds it read-only"],
-                hint="attach it for writing (an RBD image: `rbd device map` without `-o ro`); "
-                "to read only, use workloads that only read, with --no-prefill",
-            )
-        found = signatures(self.path)
-        if self._writes and found and not self._may_overwrite:
-            raise LeadlineError(
-                errors.DEVICE_SIGNED,
-                f"{str(self.path)!r} carries {', '.join(found)}",
-                context=[*where, "it may hold a user's data"],
-                hint=f"to overwrite it: --overwrite-signatures {self.path}",
-            )
-        self._refuse_small(footprint, where)
-
-    def volume(self) -> object:
-        return None
-
-    def _refuse_in_use(self, where: list[str]) -> None:
-        mounted = mounted_at(self.path)
-        holders = [
-            f"{device.name} ({device.kind})"
-            for device in block_devices(self.path)
-            if device.kind in ("lvm", "crypt", "mpath", "dm") or device.kind.startswith("raid")
-        ]
-        users = [f"mounted at {point}" for point in mounted]
-        users += [f"part of {holder}" for holder in holders]
-        if not users:
-            try:
-                os.close(os.open(self.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
-            except PermissionError as error:
-                raise LeadlineError(
-                    errors.TARGET_READ_ONLY,
-                    f"this user may not open {str(self.path)!r}",
-                    context=where,
-                    hint="run as root, or as a member of the group that owns the device",
-                ) from error
-            except OSError as error:
-                users = [f"cannot be opened exclusively: {error.strerror}"]
-        if users:
-            raise LeadlineError(
-                errors.DEVICE_IN_USE,
-                f"{str(self.path)!r} is in use",
-                context=[*where, *users],
-                hint="no option overrides this; free the device first",
-            )
-
-    def _refuse_small(self, footprint: Footprint, where: list[str]) -> None:
-        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            size = os.lseek(handle, 0, os.SEEK_END)
-        finally:
-            os.close(handle)
-        require_span(repr(str(self.path)), size, footprint.span, where)
-
-    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        """Open the device exclusively, so that no user can mount it during the run."""
-        mode = os.O_RDWR if self._writes else os.O_RDONLY
-        try:
-            self._handle = os.open(self.path, mode | os.O_EXCL | os.O_CLOEXEC)
-        except OSError as error:
-            kind = errors.TARGET_READ_ONLY if error.errno in (1, 13, 30) else errors.DEVICE_IN_USE
-            raise LeadlineError(
-                kind,
-                f"{str(self.path)!r} cannot be opened exclusively: {error.strerror}",
-                context=[f"target {self.name!r}"],
-            ) from error
-
-    def present(self) -> bool:
-        try:
-            named, held = self.path.stat(), os.fstat(self._handle)
-            return stat.S_ISBLK(named.st_mode) and named.st_rdev == held.st_rdev
-        except OSError:
-            return False
-
-    def layers(self) -> tuple[Layer, ...]:
-        # Every trial needs them; reading them once saves a query of ZFS.
-        if self._layers is None:
-            self._layers = layers_of_device(self.path.resolve().name)
-        return self._layers
-
-    def dumps(self) -> Mapping[str, bytes]:
-        return dumps_of(self.layers())
-
-    def drop_caches(self) -> CacheDrop | None:
-        return drop_page_cache((self.path,))
-
-    def allocated_bytes(self) -> int | None:
-        return None  # a device does not report which parts were written
-
-    def filesystem(self) -> str:
-        return ""
-
-    def note_files(self) -> None:
-        return
-
-    def release(self) -> tuple[str, ...]:
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
-        return ()
-
-
-def _read_only(number: int) -> bool:
-    """Whether the kernel holds the device read-only; opening it for writing succeeds anyway."""
-    flag = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/ro")
-    try:
-        return flag.read_text().strip() == "1"
-    except OSError:
-        return False
 
 
 OWNER_FILE = ".leadline-owner"

@@ -19,9 +19,10 @@ from leadline.plan.target_url import RunnerKind, TargetKind
 from leadline.runner.ports import Journal, TargetAdapter
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
 from leadline.targets.ceph_cluster import DELAY, OpenCluster, access_of, restore_delay
+from leadline.targets.device import DeviceTarget
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
-from leadline.targets.local import DeviceTarget, DirectoryTarget, remove_folder
+from leadline.targets.local import DirectoryTarget, remove_folder
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
     SharedImages,

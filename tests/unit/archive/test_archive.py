@@ -16,7 +16,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.verify import verify
-from leadline.archive.writer import RunWriter
+from leadline.archive.writer import RunWriter, lock_archive
 from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import (
@@ -322,6 +322,79 @@ def test_what_was_left_behind_is_known_even_with_a_torn_last_line(tmp_path: Path
         stream.write(b'{"target": "a", "pa')
     assert writer.run.left_behind == (two,)
     writer.close()
+
+
+def test_an_entry_after_a_torn_line_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    writer = new_writer(tmp_path / "run", make_plan(tmp_path / "target"))
+    journal = tmp_path / "run" / layout.CREATED
+    journal.write_bytes(b'{"target": "a", "pa')
+    entry = Created(target="a", path="/x/1", token="t1")
+    writer.note_created(entry)
+    assert writer.run.left_behind == (entry,)
+    writer.close()
+
+
+def test_a_killed_removal_of_leftovers_is_found_and_finished(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    path = tmp_path / "run"
+    writer = new_writer(path, make_plan(tmp_path / "target"))
+    entry = Created(target="a", path="/x/1", token="t1")
+    writer.note_created(entry)
+    writer.seal(RunStatus.INTERRUPTED, ended_at=SESSION.started_at)
+    assert not Run(path).cleaning_unsealed
+    writer.note_removed(entry)  # killed here: the manifest has the digest of the shorter journal
+    writer.close()
+    run = Run(path)
+    assert run.left_behind == ()
+    assert run.cleaning_unsealed
+    assert "`leadline clean` finishes that" in str(verify(run).problems)
+    with RunWriter.tidying(path):
+        pass
+    assert not Run(path).cleaning_unsealed
+    assert layout.CREATED not in {problem.path for problem in verify(Run(path)).problems}
+    # A journal that was changed in what is sealed is not sealed again.
+    with (path / layout.CREATED).open("r+b") as stream:
+        stream.write(b"[")
+        stream.seek(0, os.SEEK_END)
+        stream.write(b"{}\n")
+    assert not Run(path).cleaning_unsealed
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_what_a_killed_process_began_goes_with_the_next_run(tmp_path: Path, locked: bool) -> None:
+    (tmp_path / "target").mkdir()
+    dead = tmp_path / "runs" / ".new-4194305-perf-a"  # above the largest process id
+    dead.mkdir(parents=True)
+    own = tmp_path / "runs" / f".new-{os.getpid()}-perf-b"
+    own.mkdir()
+    lock = lock_archive(dead) if locked else -1
+    new_writer(tmp_path / "runs" / "perf-c", make_plan(tmp_path / "target")).close()
+    assert dead.exists() == locked
+    assert own.exists()
+    if locked:
+        os.close(lock)
+
+
+def test_an_archive_that_cannot_be_begun_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    place = tmp_path / "runs" / "perf-a"
+    place.mkdir(parents=True)
+    (place / "of-the-user").touch()
+    with pytest.raises(LeadlineError) as caught:
+        new_writer(place, make_plan(tmp_path / "target"))
+    assert caught.value.kind is ARCHIVE_UNWRITABLE
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["perf-a"]
+    assert [path.name for path in place.iterdir()] == ["of-the-user"]
+
+
+def test_temporary_files_of_a_killed_session_go(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    path = tmp_path / "run"
+    new_writer(path, make_plan(tmp_path / "target")).close()
+    (path / ".plan.json.new").touch()
+    RunWriter.reopen(path, session=SESSION).close()
+    assert [left.name for left in path.glob(".*")] == []
 
 
 def test_runs_are_found_by_id_prefix_path_and_age(tmp_path: Path) -> None:

@@ -160,8 +160,9 @@ class FioEngine:
                 who = f"--clientname={location.access.name}"
                 where = [who, f"--pool={location.pool}", f"--rbdname={location.image}"]
             case Folder() | Device():
+                held = location.descriptor if isinstance(location, Device) else None
                 # fio splits both options at colons.
-                path = str(location.path).replace("\\", "\\\\").replace(":", "\\:")
+                path = str(held or location.path).replace("\\", "\\\\").replace(":", "\\:")
                 folder = location.shape is Shape.FILES
                 where = [f"--directory={path}" if folder else f"--filename={path}"]
             case _:
