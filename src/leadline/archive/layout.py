@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from io import FileIO
@@ -18,8 +17,7 @@ from leadline.inventory.redaction import (
     Reason,
     find_redactions,
     redact,
-    redact_dump,
-    redact_raw,
+    redact_document,
 )
 
 MANIFEST = "manifest.json"
@@ -54,7 +52,7 @@ NEIGHBOUR_JOB_FILE = "neighbour.fio"
 
 # Most files are read by one call.
 _AT_ONCE = 1 << 16
-_PIECE_BYTES = 16 << 20
+_PIECE_BYTES = 64 << 20
 
 # Not part of the sealed content: the lock and the manifest itself.
 _UNSEALED = (LOCK, MANIFEST)
@@ -97,23 +95,11 @@ def encode(record: BaseModel) -> bytes:
 
 # The journal names what may be removed, and is read by `leadline clean`.
 _OWN = (CREATED, REDACTIONS)
-_ENGINE_OUTPUT = (TRIALS, PREFILL, IMPORTED)
 
 
 def redact_file(name: str, content: bytes) -> bytes:
-    """Remove secrets from a file of an archive, `name` being its path there.
-
-    In the output of an engine every other byte stays, so that the numbers do.
-    """
-    if name in _OWN:
-        return content
-    record = name.endswith(f"/{TRIAL_RECORD}")
-    if name.split("/")[0] in _ENGINE_OUTPUT and not record:
-        return redact_raw(content)
-    clean = redact_dump(content)
-    if clean != content and (record or name == PLAN):
-        return json.dumps(json.loads(clean), indent=2, ensure_ascii=False).encode() + b"\n"
-    return clean
+    """Remove secrets from a file of an archive, `name` being its path there."""
+    return content if name in _OWN else redact_document(content)
 
 
 def redact_output(folder: Path) -> None:
@@ -121,11 +107,11 @@ def redact_output(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if not path.is_file() or path.is_symlink():
             continue
-        if all(redact_raw(piece) == piece for piece in _pieces(path)):
+        if all(redact_document(piece) == piece for piece in _pieces(path)):
             continue
         clean = path.with_name(f".{path.name}.clean")
         with clean.open("wb") as stream:
-            stream.writelines(map(redact_raw, _pieces(path)))
+            stream.writelines(map(redact_document, _pieces(path)))
         clean.replace(path)
 
 

@@ -54,7 +54,7 @@ from leadline.inventory.kubernetes.kinds import holds_kubernetes
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.layer import Layer
-from leadline.inventory.redaction import redact_dump
+from leadline.inventory.redaction import redact_document
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
@@ -346,7 +346,9 @@ class Run:
         chosen = self._own(folders[which])
         try:
             # Archives of earlier versions may hold what this version would have removed.
-            return {path.name: redact_dump(read_content(path)) for path in sorted(chosen.iterdir())}
+            return {
+                path.name: redact_document(read_content(path)) for path in sorted(chosen.iterdir())
+            }
         except OSError as error:
             raise _unreadable(error, chosen) from error
 

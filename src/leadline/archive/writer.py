@@ -30,7 +30,7 @@ from leadline.archive.records import (
 )
 from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
-from leadline.inventory.redaction import redact_dump, redact_raw
+from leadline.inventory.redaction import redact_document
 from leadline.plan.models import Plan
 from leadline.units import format_size
 
@@ -69,7 +69,7 @@ class RunWriter:
                 draft.mkdir()
                 lock = lock_archive(draft)
                 (draft / layout.TRIALS).mkdir()
-                layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_raw(plan_as_given))
+                layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_document(plan_as_given))
                 layout.write_durably(draft / layout.PLAN, layout.encode(plan))
                 layout.write_durably(draft / layout.MANIFEST, layout.encode(manifest))
                 draft.rename(path)
@@ -221,7 +221,7 @@ class RunWriter:
             folder = self.path / place
             folder.mkdir(parents=True, exist_ok=True)
             for file, content in dumps.items():
-                layout.write_durably(folder / file, redact_dump(content))
+                layout.write_durably(folder / file, redact_document(content))
 
     def note_created(self, entry: Created) -> None:
         """Record durably, before it is created, something outside the archive."""

@@ -11,6 +11,7 @@ import functools
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -45,7 +46,7 @@ _MARKER = re.compile(rf"\[redacted(?::({'|'.join(Reason)}))?\]")
 # Within a name, also without separators: `adminpassword`, `clientSecret`.
 _STRONG = re.compile(r"passw(or)?d|passphrase|secret|credential|apikey|accesskey|jwt|token(_|$)")
 _STRONG_LAST = re.compile(
-    r"(^|_)((api|access|encryption|secret|account|customer|restful|s3)_keys?|tokens|(http|user|admin|db|auth|smtp|bind|login|root|ldap|chap|proxy)_pass)$"
+    r"(^|_)((api|access|encryption|secret|account|customer|restful|s3)_keys?|tokens|authorization|(http|user|admin|db|auth|smtp|bind|login|root|ldap|chap|proxy)_pass)$"
 )
 # `key` must be the last word of a name: `key_value_store` and `keyring` (a path) are no secrets.
 # Values of these names may also be paths and numbers.
@@ -100,10 +101,11 @@ def secret_name(name: str) -> bool:
 
 
 # Forms of secrets -------------------------------------------------------------------------------
+# Repeats are bounded where a pattern can begin often: the time stays linear in the text's length.
 
 _PEM = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
-    r"(?:.*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\:,-]*)",
+    r"(?:.{0,8192}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\:,-]*)",
     re.DOTALL,
 )
 # A cephx key is a type, a time, a length and 16 (AES) or 32 bytes (AES-256), in base64.
@@ -114,7 +116,7 @@ _JWT = re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")
 _AWS = re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])")
 _API_TOKEN = re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|hvs\.[\w-]{24,})")
 _AUTHORIZATION = re.compile(
-    r"(?P<kept>authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:[a-z]+\s+)?)[^\s\"'\[][^\s\"']*"
+    r"(?P<kept>authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:[a-z]+[ \t]+)?+)[^\s\"'\[][^\s\"']*"
     r"(?=[\s\"']|$)",
     re.IGNORECASE,
 )
@@ -122,8 +124,8 @@ _BEARER = re.compile(r"(?P<kept>\bBearer\s+)[A-Za-z0-9+/=._~\-]{8,}")
 # Up to the last `@`: passwords may contain `@` and `/`. `host:8080/path@tag` has a port there.
 _URL = re.compile(
     r"(?P<kept>[a-zA-Z][a-zA-Z0-9+.\-]{0,30}://)"
-    r"(?:[^\s\"'<>/@:%\[]*[:%](?!\d{1,5}/)[^\s\"'<>]*|(?<=http://)[^\s\"'<>/@\[]+"
-    r"|(?<=https://)[^\s\"'<>/@\[]+)(?=@)"
+    r"(?:[^\s\"'<>/@:%\[]{0,255}[:%](?!\d{1,5}/)[^\s\"'<>]{0,1024}"
+    r"|(?<=http://)[^\s\"'<>/@\[]{1,255}|(?<=https://)[^\s\"'<>/@\[]{1,255})(?=@)"
 )
 _IN_URL = re.compile(
     r"(?P<kept>[?&;](?:[\w.\-]{0,40}(?:passw(?:or)?d|secret|token|key|signature)|sig)=)"
@@ -148,6 +150,7 @@ _IN_NAMES = (
     *("accessdb", "multicluster", "managed"),
 )
 
+_QUOTED = r"\\\"(?:(?!\\\").){0,2048}\\\"|\"(?:[^\"\\\n]|\\.){0,2048}\"|'[^'\n]{0,2048}'"
 # A line `name = value` of a configuration file or of YAML, which may go on indented after `|`.
 _LINE = re.compile(
     r"^(?P<head>[ \t]*(?:[-#;][ \t]*)?(?:export[ \t]+)?(?P<quote>[\"']?)"
@@ -155,13 +158,19 @@ _LINE = re.compile(
     r"(?P<value>[|>][-+\d]{0,2}[ \t]*(?:\n[ \t]+\S.*)+|\S.*)$",
     re.MULTILINE,
 )
-# `name=value` and `"name": "value"` anywhere; the name is completed to the left.
+# `name=value` and `"name": "value"` anywhere; the name is completed to the left. A value behind
+# ` = ` may have several words.
 _INLINE = re.compile(
     r"(?:passw(?:or)?d|passphrase|secret|token|credential|(?:api|access|private|encryption)[-_]?key"
     r"|_pass|_key)[\w.\-]{0,40}(?P<close>\\?[\"']?)[ \t]{0,8}[=:][ \t]{0,8}"
-    r"(?P<value>\\\"(?:(?!\\\").)*\\\"|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'"
-    r"|(?:[^\s,;&\"'\\]|\\\\|\\(?![\"nrtbfu/\\]))+)",
+    rf"(?P<value>{_QUOTED}"
+    r"|(?<= = )[^\s,;&\"'\\][^\n,;\"'\\]*|(?:[^\s,;&\"'\\]|\\\\|\\(?![\"nrtbfu/\\]))+)",
     re.IGNORECASE,
+)
+# A setting of damaged JSON, of which nothing but text is left.
+_NAMED = re.compile(
+    r"\"(?:name|key)\"\s{0,4}:\s{0,4}\"(?P<name>[^\"\n]{1,200})\"(?P<between>[^{}]{0,400}?)"
+    r"\"value\"\s{0,4}:\s{0,4}(?P<value>\"(?:[^\"\\\n]|\\.){0,2048}\"?)"
 )
 _ARGUMENT = re.compile(
     r"(?<![\w-])--(?P<name>[\w-]{2,60})[ \t]+(?P<value>(?!\[redacted)[^\s\"'\\-][^\s\"'\\]*)"
@@ -183,6 +192,7 @@ def redact_text(text: str) -> str:
             kept = r"\g<kept>" if "kept" in form.groupindex else ""
             text = form.sub(kept + reason.marker, text)
     if any(word in small for word in _IN_NAMES):
+        text = _NAMED.sub(_redact_named, text)
         text = _LINE.sub(_redact_line, text)
         text = _INLINE.sub(_redact_inline, text)
         if "--" in small:
@@ -190,13 +200,20 @@ def redact_text(text: str) -> str:
     return text
 
 
+def _redact_named(match: re.Match[str]) -> str:
+    reason, _ = _reason_of(match["name"])
+    value = match["value"]
+    if reason is None or value.strip('"') in _EMPTY or _is_redacted(value):
+        return match[0]
+    return f'{match[0][: match.start("value") - match.start()]}"{reason.marker}"'
+
+
 def _redact_line(match: re.Match[str]) -> str:
     name, value = match["name"].rstrip(), match["value"]
     reason, weak = _reason_of(name)
     if reason is None or (" " in name and reason is not Reason.CEPH_OPTION):
         return match[0]
-    clean = _without_value(value, reason, weak=weak, whole=not match["quote"])
-    return match["head"] + clean
+    return match["head"] + _without_value(value, reason, weak=weak, in_json=bool(match["quote"]))
 
 
 def _redact_inline(match: re.Match[str]) -> str:
@@ -206,8 +223,8 @@ def _redact_inline(match: re.Match[str]) -> str:
     reason, weak = _reason_of((before[0] if before else "") + written)
     if reason is None:
         return match[0]
-    quoted = bool(match["close"])
-    return match[0][:at] + _without_value(match["value"], reason, weak=weak, json_number=quoted)
+    in_json = bool(match["close"])
+    return match[0][:at] + _without_value(match["value"], reason, weak=weak, in_json=in_json)
 
 
 def _redact_argument(match: re.Match[str]) -> str:
@@ -217,37 +234,36 @@ def _redact_argument(match: re.Match[str]) -> str:
     return match[0][: match.start("value") - match.start()] + reason.marker
 
 
-def _without_value(
-    value: str, reason: Reason, *, weak: bool, whole: bool = False, json_number: bool = False
-) -> str:
-    """Replace a value in text. `whole`: an unquoted one goes on to the end of the line."""
-    quoted = re.match(r"\\\"(?:(?!\\\").)*\\\"|\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'", value)
+def _without_value(value: str, reason: Reason, *, weak: bool, in_json: bool) -> str:
+    """Replace a value in text: a quoted one, a number of (damaged) JSON, or all of it."""
+    quoted = re.match(_QUOTED, value)
     if quoted:
         mark = '\\"' if value[0] == "\\" else value[0]
         inner = quoted[0][len(mark) : -len(mark)]
         rest = value[quoted.end() :]
-    elif whole:
-        mark, inner, rest = "", value, ""
     else:
-        number = re.match(r"[\w.+-]*", value) if json_number or not whole else None
-        inner = number[0] if number is not None and json_number else value
-        mark = '"' if json_number and inner else ""
+        mark = '"' if in_json else ""
+        inner = re.split(r"[\s,}\]]", value, maxsplit=1)[0] if in_json else value
         rest = value[len(inner) :]
-    if not _is_value(inner, weak=weak, text=True):
+    if not _is_value(inner, weak=weak):
         return value
     return f"{mark}{reason.marker}{mark}{rest}"
 
 
-def _is_value(value: str, *, weak: bool, text: bool = False) -> bool:
-    """Return whether a value of a setting with a secret's name can be a secret."""
+def _is_redacted(value: str) -> bool:
+    """Return whether nothing is left of a value."""
+    return bool(_MARKER.search(value)) and not _MARKER.sub("", value).strip(" \t\"',;&)}]+")
+
+
+def _is_value(value: str, *, weak: bool) -> bool:
+    """Return whether the text of a value can be a secret."""
     value = value.strip()
-    if value.lower() in _EMPTY or _MARKER.search(value) or value[:1] in "{[":
+    if value.lower() in _EMPTY or value[:1] == "{" or value == "[" or _is_redacted(value):
         return False
     if not weak:
         return True
-    if _PATH.fullmatch(value):
-        return False
-    return not text or (len(value) >= _LEAST_WEAK_LENGTH and not re.search(r"\s", value))
+    one_word = len(value) >= _LEAST_WEAK_LENGTH and not re.search(r"\s", value)
+    return one_word and not _PATH.fullmatch(value)
 
 
 # Documents --------------------------------------------------------------------------------------
@@ -256,8 +272,8 @@ def _is_value(value: str, *, weak: bool, text: bool = False) -> bool:
 _VALUES = frozenset(
     {"value", "values", "default_value", "current_value", "running", "monitor", "location_value"}
 )
-# Their members are user-defined names: of profiles, and of an archive's files.
-_NAMED_BY_USERS = frozenset({"erasure_code_profiles", "files"})
+# Their members are user-defined names: of profiles, of an archive's files, of labels.
+_NAMED_BY_USERS = frozenset({"erasure_code_profiles", "files", "labels"})
 _LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 # In Kubernetes, keys next to a `key` that names a label: in taints, tolerations and selectors.
 _LABEL_KEYS = frozenset(
@@ -288,11 +304,22 @@ def _redact_object(value: dict[str, Any]) -> dict[str, Any]:
         if reason is None and key in _VALUES:
             reason, weak = of_value
         if reason is not None:
-            clean[redact_text(key)] = _hidden(member, reason, weak=weak)
+            clean[_clean_key(key, clean)] = _hidden(member, reason, weak=weak)
         elif key in _NAMED_BY_USERS and isinstance(member, dict):
-            clean[key] = {redact_text(name): redact(item) for name, item in member.items()}
+            named_by_users: dict[str, Any] = {}
+            for name, item in member.items():
+                named_by_users[_clean_key(name, named_by_users)] = redact(item)
+            clean[key] = named_by_users
         else:
-            clean[redact_text(key)] = redact(member)
+            clean[_clean_key(key, clean)] = redact(member)
+    return clean
+
+
+def _clean_key(key: str, members: dict[str, Any]) -> str:
+    """Return a key without secrets that differs from those of the members."""
+    clean = redact_text(key)
+    while clean in members:
+        clean += "+"
     return clean
 
 
@@ -321,10 +348,13 @@ def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
     """Replace a secret. Empty values and booleans are no secrets; a structure is kept, so that the
     description of a module's option called `secret` stays."""
     if isinstance(value, dict):
-        return {
-            key: redact(item) if key in _DESCRIBES else _hidden(item, reason, weak=weak)
-            for key, item in value.items()
-        }
+        hidden: dict[str, Any] = {}
+        for key, item in value.items():
+            described = key in _DESCRIBES
+            hidden[_clean_key(key, hidden)] = (
+                redact(item) if described else _hidden(item, reason, weak=weak)
+            )
+        return hidden
     if isinstance(value, list):
         return [_hidden(element, reason, weak=weak) for element in value]
     if value is None or isinstance(value, bool):
@@ -336,32 +366,172 @@ def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
     return redact_text(value) if weak and _PATH.fullmatch(value) else reason.marker
 
 
-def redact_dump(content: bytes) -> bytes:
-    """Remove secrets from a dump.
-
-    Damaged JSON is redacted as text and kept as evidence. A dump without secrets does not change.
-    """
-    try:
-        decoded = json.loads(content)
-    except (ValueError, RecursionError):
-        return redact_raw(content)
-    clean = redact(decoded)
-    if clean == decoded:
-        return content
-    return json.dumps(clean, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
 # A log of fio holds numbers only; to find that out is a hundred times quicker than the patterns.
 _NUMERIC = b"0123456789 ,.-\n\r\t"
+_QUICK = tuple({*_IN_NAMES, "--", *(word for held, _, _ in _FORMS for word in held)})
+# A document that begins a line: the whole text, a line of many, or JSON behind messages.
+_BEGIN = re.compile(r"^[ \t]*(?=[{\[])", re.MULTILINE)
+# Damaged JSON is text; a file of nothing but brackets must not be parsed from each of them.
+_MOST_DAMAGED = 64
 
 
-def redact_raw(content: bytes) -> bytes:
-    """Remove secrets from text such as a tool's output; every other byte stays."""
+def redact_document(content: bytes) -> bytes:
+    """Remove secrets from a document: JSON, JSON behind or between lines of text, or text.
+
+    Every other byte stays. Damaged JSON is redacted as text and kept as evidence.
+    """
     if not content.translate(None, _NUMERIC):
         return content
-    text = content.decode("utf-8", "surrogateescape")
-    clean = redact_text(text)
-    return content if clean == text else clean.encode("utf-8", "surrogateescape")
+    # As Python's json does: JSON may also be UTF-16 and UTF-32.
+    encoding = json.detect_encoding(content[:8])
+    errors = "surrogateescape" if encoding.startswith("utf-8") else "strict"
+    try:
+        text = content.decode(encoding, errors)
+    except UnicodeDecodeError:
+        encoding, errors = "utf-8", "surrogateescape"
+        text = content.decode(encoding, errors)
+    small = text.lower()
+    if not any(word in small for word in _QUICK):
+        return content
+    parts: list[str] = []
+    at = damaged = 0
+    shadowed: list[Any] = []
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _members(pairs, shadowed))
+    for begin in _BEGIN.finditer(text):
+        if begin.end() < at or damaged == _MOST_DAMAGED:
+            continue
+        shadowed.clear()
+        try:
+            decoded, end = decoder.raw_decode(text, begin.end())
+            edited = _edit(text, begin.end(), end, decoded, shadowed)
+        except (ValueError, RecursionError):
+            damaged += 1
+            continue
+        parts += [redact_text(text[at : begin.end()]), edited]
+        at = end
+    parts.append(redact_text(text[at:]))
+    clean = "".join(parts)
+    return content if clean == text else clean.encode(encoding, errors)
+
+
+def _edit(text: str, begin: int, end: int, decoded: Any, shadowed: list[Any]) -> str:
+    """Return a JSON document with its secrets replaced; all else stays byte for byte."""
+    if all(redact(value) == value for value in (decoded, *shadowed)):
+        return text[begin:end]
+    document = _Document(text)
+    edits: list[tuple[int, int, str]] = []
+    for value in (document.value_at(begin)[0], *document.shadowed):
+        edits += _differences(value, redact(value))
+    parts = []
+    for first, last, replacement in sorted(edits):
+        parts += [text[begin:first], json.dumps(replacement)]
+        begin = last
+    return "".join([*parts, text[begin:end]])
+
+
+_DECODER = json.JSONDecoder()
+
+
+class _Text(str):
+    """A string of a JSON document with its place in the text."""
+
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """The place of a number of a JSON document."""
+
+    span: tuple[int, int]
+
+
+class _Document:
+    """Parses JSON that is known to be valid, with the places of its strings and numbers.
+
+    `shadowed` are members with a name that comes again in their object: a decoder drops them.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.shadowed: list[Any] = []
+
+    def value_at(self, at: int) -> tuple[Any, int]:
+        """Return the value that begins at or after a position, and where it ends."""
+        at = self._skip(at)
+        first = self._text[at]
+        if first == "{":
+            return self._object_at(at)
+        if first == "[":
+            return self._list_at(at)
+        if first == '"':
+            return self._string_at(at)
+        value, end = _DECODER.raw_decode(self._text, at)
+        return value if value is None or isinstance(value, bool) else _Number((at, end)), end
+
+    def _string_at(self, at: int) -> tuple[_Text, int]:
+        value, end = _DECODER.raw_decode(self._text, at)
+        found = _Text(value)
+        found.span = at, end
+        return found, end
+
+    def _object_at(self, at: int) -> tuple[dict[str, Any], int]:
+        pairs: list[tuple[str, Any]] = []
+        at = self._skip(at + 1)
+        while self._text[at] != "}":
+            key, at = self._string_at(self._skip(at))
+            value, at = self.value_at(self._skip(at) + 1)
+            pairs.append((key, value))
+            at = self._skip(at)
+            at += self._text[at] == ","
+            at = self._skip(at)
+        return _members(pairs, self.shadowed), at + 1
+
+    def _list_at(self, at: int) -> tuple[list[Any], int]:
+        values = []
+        at = self._skip(at + 1)
+        while self._text[at] != "]":
+            value, at = self.value_at(at)
+            values.append(value)
+            at = self._skip(at)
+            at += self._text[at] == ","
+            at = self._skip(at)
+        return values, at + 1
+
+    def _skip(self, at: int) -> int:
+        while self._text[at] in " \t\n\r":
+            at += 1
+        return at
+
+
+def _members(pairs: list[tuple[str, Any]], shadowed: list[Any]) -> dict[str, Any]:
+    """Return the members of an object; those with a name that comes again go to `shadowed`."""
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    last: dict[str, Any] = {}
+    for key, value in reversed(pairs):
+        if key in last:
+            shadowed.append({key: value})
+        else:
+            last[key] = value
+    return dict(reversed(last.items()))
+
+
+def _differences(value: Any, clean: Any) -> list[tuple[int, int, str]]:
+    """Return the places of a document whose text changes, with the string that replaces it."""
+    found: list[tuple[int, int, str]] = []
+    if isinstance(value, dict):
+        for (key, member), (clean_key, clean_member) in zip(
+            value.items(), clean.items(), strict=True
+        ):
+            found += _differences(key, clean_key)
+            found += _differences(member, clean_member)
+    elif isinstance(value, list):
+        for element, clean_element in zip(value, clean, strict=True):
+            found += _differences(element, clean_element)
+    elif isinstance(value, _Text | _Number) and value != clean and isinstance(clean, str):
+        found.append((*value.span, clean))
+    return found
 
 
 def find_redactions(content: bytes) -> list[tuple[str, Reason]]:

@@ -13,7 +13,7 @@ from leadline.inventory.kubernetes.kinds import (
     config_map_names,
     is_storage_workload,
 )
-from leadline.inventory.redaction import Reason, redact, redact_dump, secret_name
+from leadline.inventory.redaction import Reason, redact, redact_document, secret_name
 
 _ANNOTATIONS = frozenset(
     {
@@ -104,7 +104,7 @@ def _texts(contents: Any) -> Any:
     if not isinstance(contents, dict):
         return contents
     return {
-        key: redact_dump(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+        key: redact_document(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
         if isinstance(value, str)
         else value
         for key, value in contents.items()
