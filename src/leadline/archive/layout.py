@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from leadline.archive.records import Derived, FileDigest
+from leadline.archive.records import Derived, FileDigest, Manifest, Redaction
+from leadline.files import read_content
+from leadline.inventory.redaction import (
+    MARK,
+    Reason,
+    find_redactions,
+    redact,
+    redact_document,
+)
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -20,6 +29,7 @@ LOCK = ".lock"
 TEMPORARY = ".{}.new"
 CREATED = "created.jsonl"
 INVENTORY = "inventory"
+REDACTIONS = "redactions.json"
 PREFILL = "prefill"
 
 TRIAL_RECORD = "trial.json"
@@ -42,6 +52,7 @@ NEIGHBOUR_JOB_FILE = "neighbour.fio"
 
 # Most files are read by one call.
 _AT_ONCE = 1 << 16
+_PIECE_BYTES = 64 << 20
 
 # Not part of the sealed content: the lock and the manifest itself.
 _UNSEALED = (LOCK, MANIFEST)
@@ -68,12 +79,68 @@ def system_folder(session: str, moment: str, number: int) -> str:
 
 
 def encode(record: BaseModel) -> bytes:
-    """Encode a record as stored: JSON with a final line break.
+    """Encode a record as stored: JSON with a final line break, without secrets.
 
     Histograms are not indented, since each number would take a line.
     """
-    indent = None if isinstance(record, Derived) else 2
-    return record.model_dump_json(indent=indent, by_alias=True).encode() + b"\n"
+    if isinstance(record, Derived):
+        return record.model_dump_json(by_alias=True).encode() + b"\n"
+    # Foreign text is in commands, messages and the options of jobs.
+    document = record.model_dump(mode="json", by_alias=True)
+    clean = redact(document)
+    if clean != document:
+        record = type(record).model_validate(clean)
+    return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+
+
+# The journal names what may be removed, and is read by `leadline clean`.
+_OWN = (CREATED, REDACTIONS)
+
+
+def redact_file(name: str, content: bytes) -> bytes:
+    """Remove secrets from a file of an archive, `name` being its path there."""
+    return content if name in _OWN else redact_document(content)
+
+
+def redact_output(folder: Path) -> None:
+    """Remove secrets from what an engine and its watches left in a folder. Raises OSError."""
+    for path in sorted(folder.iterdir()):
+        if not path.is_file() or path.is_symlink():
+            continue
+        if all(redact_document(piece) == piece for piece in _pieces(path)):
+            continue
+        clean = path.with_name(f".{path.name}.clean")
+        with clean.open("wb") as stream:
+            stream.writelines(map(redact_document, _pieces(path)))
+        clean.replace(path)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    """Yield a file in pieces that end with a line, so that no log has to fit into memory."""
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece + stream.readline(_PIECE_BYTES)
+
+
+def collect_redactions(root: Path, manifest: Manifest) -> tuple[Redaction, ...]:
+    """List what was removed from the files of an archive and from `manifest`, by the markers.
+
+    Raises OSError.
+    """
+    found = [
+        Redaction(file=MANIFEST, where=where, reason=reason)
+        for where, reason in find_redactions(encode(manifest))
+    ]
+    for name in content_files(root):
+        path = root / name
+        if name in _OWN or path.is_symlink() or not any(MARK in one for one in _pieces(path)):
+            continue
+        try:
+            places = find_redactions(read_content(path))
+        except OSError:  # larger than any verb reads
+            places = [("somewhere in the file", Reason.UNKNOWN)]
+        found += [Redaction(file=name, where=where, reason=reason) for where, reason in places]
+    return tuple(found)
 
 
 def digest(content: bytes) -> FileDigest:

@@ -22,6 +22,7 @@ from leadline.archive.records import (
     Created,
     Derived,
     Manifest,
+    Redactions,
     Runner,
     Runners,
     RunStatus,
@@ -53,6 +54,7 @@ from leadline.inventory.kubernetes.kinds import holds_kubernetes
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.layer import Layer
+from leadline.inventory.redaction import redact_document
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
@@ -343,7 +345,10 @@ class Run:
             return {}
         chosen = self._own(folders[which])
         try:
-            return {path.name: read_content(path) for path in sorted(chosen.iterdir())}
+            # Archives of earlier versions may hold what this version would have removed.
+            return {
+                path.name: redact_document(read_content(path)) for path in sorted(chosen.iterdir())
+            }
         except OSError as error:
             raise _unreadable(error, chosen) from error
 
@@ -364,6 +369,18 @@ class Run:
         """
         dumps = self.system_dumps(moment, name)
         return kubernetes_inventory(dumps) if holds_kubernetes(dumps) else None
+
+    @cached_property
+    def redactions(self) -> Redactions:
+        """The secrets that were removed from the archive's documents; of an archive that is not
+        sealed, as far as it was written. Raises LeadlineError(`archive-damaged`)."""
+        path = self.path / layout.REDACTIONS
+        if path.exists():
+            return read_record(path, Redactions)
+        try:
+            return Redactions(redactions=layout.collect_redactions(self.path, self.manifest))
+        except OSError as error:
+            raise _unreadable(error, path) from error
 
     @property
     def left_behind(self) -> tuple[Created, ...]:

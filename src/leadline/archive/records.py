@@ -9,6 +9,7 @@ from pydantic import Field
 
 from leadline.inventory.layer import Layer
 from leadline.inventory.record import Record
+from leadline.inventory.redaction import Reason
 from leadline.metrics import Metric, Op
 
 # What a histogram holds in memory.
@@ -242,6 +243,33 @@ class Created(Record):
     path: str
     token: str
     removed: bool = False
+
+
+class Redaction(Record):
+    """A secret that was removed: the archive's file, the place in it (a JSON path or a line) and
+    the reason."""
+
+    file: str
+    where: str
+    reason: Reason
+
+
+class Scrub(Record):
+    """A later removal of secrets from a stored archive."""
+
+    at: str
+    leadline_version: str
+
+
+class Redactions(Record):
+    """What was removed from the documents of an archive. `scrubs`: the removals after it was
+    written."""
+
+    schema_: Literal["leadline/redactions/1"] = Field(
+        default="leadline/redactions/1", alias="schema"
+    )
+    redactions: tuple[Redaction, ...] = ()
+    scrubs: tuple[Scrub, ...] = ()
 
 
 class Session(Record):

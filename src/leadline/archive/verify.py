@@ -54,12 +54,10 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         return Verification(files=1, numbers=0, problems=(_problem(layout.MANIFEST, error),))
     checked = 0
     if manifest.status is RunStatus.COMPLETE or manifest.files:
-        checked += _check_files(run.path, manifest.files, problems)
+        checked += _check_sealed(run.path, manifest.files, problems)
         if run.cleaning_unsealed:
             message = "leftovers were being removed; `leadline clean` finishes that"
             problems.append(Discrepancy(path=layout.CREATED, message=message))
-        for extra in sorted(set(layout.content_files(run.path)) - set(manifest.files)):
-            problems.append(Discrepancy(path=extra, message="is not in the manifest"))
     if manifest.status is not RunStatus.COMPLETE:
         message = (
             "the run was interrupted; `leadline run --resume` goes on with it"
@@ -98,6 +96,27 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
                 place = f"{layout.TRIALS}/{trial.id}"
                 problems.append(Discrepancy(path=place, message="the trial is missing"))
     return Verification(files=checked, numbers=numbers, problems=tuple(dict.fromkeys(problems)))
+
+
+def check_digests(run: Run) -> tuple[Discrepancy, ...]:
+    """Return the files that differ from their digests: of a sealed archive all files, else those
+    of the trials. Raises LeadlineError(`archive-damaged`)."""
+    problems: list[Discrepancy] = []
+    if run.manifest.files:
+        _check_sealed(run.path, run.manifest.files, problems)
+    for folder in () if run.manifest.files else run.trial_folders:
+        place = str(folder.relative_to(run.path))
+        record = StoredTrial(folder, None).record
+        digests = {f"{place}/{name}": digest for name, digest in record.files.items()}
+        _check_files(run.path, digests, problems)
+    return tuple(problems)
+
+
+def _check_sealed(root: Path, files: dict[str, FileDigest], problems: list[Discrepancy]) -> int:
+    checked = _check_files(root, files, problems)
+    for extra in sorted(set(layout.content_files(root)) - set(files)):
+        problems.append(Discrepancy(path=extra, message="is not in the manifest"))
+    return checked
 
 
 def _problem(path: str, error: LeadlineError) -> Discrepancy:

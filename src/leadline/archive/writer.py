@@ -19,16 +19,18 @@ from leadline.archive import layout
 from leadline.archive.reader import Run, read_record
 from leadline.archive.records import (
     Created,
-    FileDigest,
     Manifest,
     Problem,
+    Redactions,
     RunStatus,
+    Scrub,
     Session,
     Stacks,
     TrialRecord,
 )
 from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
+from leadline.inventory.redaction import redact_document
 from leadline.plan.models import Plan
 from leadline.units import format_size
 
@@ -52,7 +54,7 @@ class RunWriter:
         cls, path: Path, *, plan: Plan, plan_as_given: bytes, created_at: str, session: Session
     ) -> RunWriter:
         """Create an archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
-        with _archive_errors(path):
+        with archive_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned_drafts(path.parent)
             draft = path.with_name(f"{draft_prefix()}{path.name}")
@@ -67,7 +69,7 @@ class RunWriter:
                 draft.mkdir()
                 lock = lock_archive(draft)
                 (draft / layout.TRIALS).mkdir()
-                layout.write_durably(draft / layout.PLAN_AS_GIVEN, plan_as_given)
+                layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_document(plan_as_given))
                 layout.write_durably(draft / layout.PLAN, layout.encode(plan))
                 layout.write_durably(draft / layout.MANIFEST, layout.encode(manifest))
                 draft.rename(path)
@@ -81,7 +83,7 @@ class RunWriter:
     def reopen(cls, path: Path, *, session: Session) -> RunWriter:
         """Continue an unfinished archive. Raises LeadlineError(`run-not-resumable`) if another
         process is writing it."""
-        with _archive_errors(path):
+        with archive_errors(path):
             lock = lock_archive(path)
             manifest = read_record(path / layout.MANIFEST, Manifest)
             shutil.rmtree(path / layout.STAGING, ignore_errors=True)
@@ -106,7 +108,7 @@ class RunWriter:
 
         The manifest of a sealed archive gets the new digest of the journal.
         """
-        with _archive_errors(path):
+        with archive_errors(path):
             lock = lock_archive(path)
             writer = cls(path, lock, read_record(path / layout.MANIFEST, Manifest))
         try:
@@ -129,12 +131,12 @@ class RunWriter:
 
     @contextmanager
     def staged(self, name: str) -> Iterator[Path]:
-        """Yield a folder that is renamed to `name` when the block succeeds.
+        """Yield a folder that is renamed to `name` when the block succeeds, without secrets.
 
         It is removed after an exception.
         """
         folder = self.path / layout.STAGING / name.replace("/", "-")
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             free = shutil.disk_usage(folder).free
@@ -146,8 +148,10 @@ class RunWriter:
                 hint=ROOM,
             )
         try:
-            with _archive_errors(self.path):
+            with archive_errors(self.path):
                 yield folder
+                if not (folder / layout.TRIAL_RECORD).exists():  # which has digests of the rest
+                    layout.redact_output(folder)
                 place = self.path / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 layout.sync_tree(folder)
@@ -158,7 +162,10 @@ class RunWriter:
 
     @staticmethod
     def write_trial(folder: Path, record: TrialRecord) -> None:
-        """Write the record of a trial into its staged folder, with the digests of its files."""
+        """Write the record of a trial into its staged folder, with the digests of its files.
+
+        Secrets must have been removed from them (`layout.redact_output`).
+        """
         files = {
             path.name: layout.digest_file(path)
             for path in sorted(folder.iterdir())
@@ -169,10 +176,10 @@ class RunWriter:
 
     def extend(self, plan: Plan) -> None:
         """Replace the plan by one that adds trials to it."""
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             layout.write_durably(self.path / layout.PLAN, layout.encode(plan))
         manifest = self._manifest.model_copy(update={"trials_planned": len(plan.trials)})
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             self._write_manifest(manifest)
 
     @property
@@ -181,7 +188,7 @@ class RunWriter:
         return len(self._manifest.sessions)
 
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             folder = self.path / layout.INVENTORY
             folder.mkdir(exist_ok=True)
             name = f"{self.session:03d}-{moment}.json"
@@ -189,7 +196,7 @@ class RunWriter:
 
     def write_stacks(self, stacks: Stacks) -> None:
         """Keep the layers below the targets of this session."""
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             place = self.path / layout.stacks_file(f"{self.session:03d}")
             place.parent.mkdir(exist_ok=True)
             layout.write_durably(place, layout.encode(stacks))
@@ -210,11 +217,11 @@ class RunWriter:
             self._write_dumps(place, dumps)
 
     def _write_dumps(self, place: str, dumps: Mapping[str, bytes]) -> None:
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             folder = self.path / place
             folder.mkdir(parents=True, exist_ok=True)
             for file, content in dumps.items():
-                layout.write_durably(folder / file, content)
+                layout.write_durably(folder / file, redact_document(content))
 
     def note_created(self, entry: Created) -> None:
         """Record durably, before it is created, something outside the archive."""
@@ -224,7 +231,7 @@ class RunWriter:
         self._append_journal(entry.model_copy(update={"removed": True}))
 
     def _append_journal(self, entry: Created) -> None:
-        with _archive_errors(self.path), (self.path / layout.CREATED).open("ab+") as stream:
+        with archive_errors(self.path), (self.path / layout.CREATED).open("ab+") as stream:
             stream.seek(0)
             if stream.read()[-1:] not in (b"", b"\n"):  # a power cut tore the last line
                 stream.write(b"\n")
@@ -234,23 +241,17 @@ class RunWriter:
 
     def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
         """Digest every file and write the final manifest."""
-        with _archive_errors(self.path):
+        with archive_errors(self.path):
             shutil.rmtree(self.path / layout.STAGING, ignore_errors=True)
-            files: dict[str, FileDigest] = {
-                name: layout.digest_file(self.path / name)
-                for name in layout.content_files(self.path)
-            }
             *earlier, last = self._manifest.sessions
-            self._write_manifest(
-                self._manifest.model_copy(
-                    update={
-                        "status": status,
-                        "sessions": (*earlier, last.model_copy(update={"ended_at": ended_at})),
-                        "problems": (*self._manifest.problems, *problems),
-                        "files": files,
-                    }
-                )
+            manifest = self._manifest.model_copy(
+                update={
+                    "status": status,
+                    "sessions": (*earlier, last.model_copy(update={"ended_at": ended_at})),
+                    "problems": (*self._manifest.problems, *problems),
+                }
             )
+            self._write_manifest(sealed(self.path, manifest))
 
     def close(self) -> None:
         """Release the archive, sealed or not."""
@@ -262,6 +263,21 @@ class RunWriter:
     def _write_manifest(self, manifest: Manifest) -> None:
         layout.write_durably(self.path / layout.MANIFEST, layout.encode(manifest))
         self._manifest = manifest
+
+
+def sealed(path: Path, manifest: Manifest, *scrubs: Scrub) -> Manifest:
+    """Write the list of redactions, if any, and return the manifest with every file's digest.
+
+    `scrubs` are added to those that the list has. Raises OSError.
+    """
+    place = path / layout.REDACTIONS
+    kept = read_record(place, Redactions).scrubs if place.exists() else ()
+    redactions = layout.collect_redactions(path, manifest)
+    if redactions or kept or scrubs:
+        record = Redactions(redactions=redactions, scrubs=(*kept, *scrubs))
+        layout.write_durably(place, layout.encode(record))
+    files = {name: layout.digest_file(path / name) for name in layout.content_files(path)}
+    return manifest.model_copy(update={"files": files})
 
 
 def lock_archive(path: Path) -> int:
@@ -307,7 +323,7 @@ def remove_abandoned_drafts(runs: Path) -> None:
 
 
 @contextmanager
-def _archive_errors(path: Path) -> Iterator[None]:
+def archive_errors(path: Path) -> Iterator[None]:
     """Convert an OSError of the archive's files into LeadlineError(`archive-unwritable`)."""
     try:
         yield

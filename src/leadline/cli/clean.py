@@ -9,6 +9,7 @@ import click
 
 from leadline import errors
 from leadline.archive.runs import find_run, list_runs, runs_folder
+from leadline.archive.scrub import remove_interrupted
 from leadline.archive.writer import RunWriter, remove_abandoned_drafts
 from leadline.cli.options import echo_line, kubernetes_access, kubernetes_options, runs_option
 from leadline.errors import Exit, LeadlineError
@@ -77,6 +78,7 @@ def command(
     if not dry_run:
         remove_abandoned()
         remove_abandoned_drafts(folder)
+        remove_interrupted(folder)
     stays: list[str] = []
     for one in left:
         if dry_run:

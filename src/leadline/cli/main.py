@@ -39,6 +39,7 @@ VERBS = {
     "pools": "Create the study's pools on a cluster, with a failure domain that fits; undo it.",
     "lab": "Bring a real, ephemeral Ceph cluster up on this machine, with zones and delay.",
     "clean": "Remove what a killed run left on its targets.",
+    "scrub": "Remove secrets from an archive that exists, and seal it anew.",
     "doctor": "Say what this machine lacks for measuring, and how to get it.",
     "schema": "Print the JSON schema of a verb's output.",
 }
@@ -132,20 +133,20 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
         sys.stdout.flush()
         status = result if isinstance(result, int) else Exit.ANSWERED
     except LeadlineError as error:
-        click.echo(str(error), err=True)
+        _complain(str(error))
         status = error.kind.exit
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(str(_no_verb_of_its_own(error)), err=True)
+        _complain(str(_no_verb_of_its_own(error)))
         status = Exit.WRONG_REQUEST
     except click.UsageError as error:
         verb = f" {given[0]}" if given and given[0] in VERBS else ""
         where = error.ctx.command_path if error.ctx else f"{program}{verb}"
         fact = error.format_message().rstrip(".")
         problem = LeadlineError(USAGE, fact, hint=f"`{where} --help`")
-        click.echo(str(problem), err=True)
+        _complain(str(problem))
         status = Exit.WRONG_REQUEST
     except (click.Abort, KeyboardInterrupt):
-        click.echo(str(LeadlineError(INTERRUPTED, "stopped by Ctrl-C")), err=True)
+        _complain(str(LeadlineError(INTERRUPTED, "stopped by Ctrl-C")))
         status = Exit.INTERRUPTED
     except (BrokenPipeError, _ReaderGone):
         _forget_stdout()
@@ -160,16 +161,23 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
             )
             _forget_stdout()
         else:
-            click.echo(visible_lines(traceback.format_exc()), err=True)
+            _complain(visible_lines(traceback.format_exc()))
             problem = LeadlineError(
                 BUG,
                 f"Leadline failed: {type(error).__name__}: {error}",
                 hint="this is our bug: please report it with the lines above; archives are not "
                 "harmed by it",
             )
-        click.echo(str(problem), err=True)
+        _complain(str(problem))
         status = problem.kind.exit
     return int(status)
+
+
+def _complain(text: str) -> None:
+    """Print an error on stderr; what tools say in its context may hold secrets."""
+    from leadline.inventory.redaction import redact_text
+
+    click.echo(redact_text(text), err=True)
 
 
 def _no_verb_of_its_own(error: click.exceptions.NoArgsIsHelpError) -> LeadlineError:

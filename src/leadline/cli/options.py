@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 
 def echo_line(text: str, *, err: bool = False) -> None:
-    """Print one line that may quote untrusted text, with control characters spelled out."""
-    click.echo(visible(text), err=err)
+    """Print one line that may quote untrusted text: without secrets, with control characters
+    spelled out."""
+    from leadline.inventory.redaction import redact_text
+
+    click.echo(visible(redact_text(text)), err=err)
 
 
 def echo_error(error: LeadlineError) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
+from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 
 # The folders of util-linux and ZFS, which a user's path may lack.
@@ -47,7 +48,7 @@ def run(
             encoding="utf-8",
             errors="replace",
             cwd=cwd,
-            env=os.environ | {"LC_ALL": "C"},
+            env=child_environment(*CEPH, LC_ALL="C"),
         )
     except OSError as error:
         return _NOT_BEGUN, "", f"{command[0]!r} cannot be run: {error.strerror}"

@@ -28,6 +28,7 @@ from typing import IO
 
 from leadline import errors, files
 from leadline.connect.shell import CommandResult
+from leadline.environment import SSH, child_environment
 from leadline.errors import ErrorKind, LeadlineError
 
 
@@ -229,6 +230,7 @@ class Connection:
                     ssh_command(self.host, options, encode_command(_HOLD, token)),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
+                    env=child_environment(*SSH),
                     stderr=stderr,
                     start_new_session=True,
                 )
@@ -373,6 +375,7 @@ class SshShell:
                     command,
                     stdin=stdin,
                     stdout=subprocess.PIPE,
+                    env=child_environment(*SSH),
                     stderr=stderr,
                     start_new_session=True,
                 )
@@ -500,6 +503,7 @@ def require_serving(host: SshHost) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
+            env=child_environment(*SSH),
         )
         try:
             end = time.monotonic() + _SERVING_S

@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
+from leadline.environment import CEPH, child_environment
 from leadline.errors import ErrorKind, LeadlineError
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Progress
@@ -79,6 +80,7 @@ def supervise(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors_to,
+            env=child_environment(*CEPH),
             start_new_session=True,  # Ctrl-C on the terminal reaches Leadline alone
         )
     waiting = _Waiting(process, on_output)
@@ -244,7 +246,11 @@ class Program:
         """As the tool prints it. Raises LeadlineError."""
         try:
             done = subprocess.run(
-                [self.path, "--version"], capture_output=True, text=True, timeout=_VERSION_S
+                [self.path, "--version"],
+                capture_output=True,
+                text=True,
+                timeout=_VERSION_S,
+                env=child_environment(*CEPH),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             fact = f"{self.name} does not answer"

@@ -26,6 +26,7 @@ from leadline.archive.records import (
     ImportSource,
     Manifest,
     Problem,
+    Redactions,
     RunStatus,
     Session,
     TrialRecord,
@@ -368,8 +369,11 @@ def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:
         trials_planned=len(plan.trials),
         cluster_label=cluster,
         sessions=(session,),
-        files=dict(sorted(draft.files.items())),
     )
+    redactions = layout.collect_redactions(draft.path, manifest)
+    if redactions:
+        draft.write(layout.REDACTIONS, layout.encode(Redactions(redactions=redactions)))
+    manifest = manifest.model_copy(update={"files": dict(sorted(draft.files.items()))})
     (draft.path / layout.MANIFEST).write_bytes(layout.encode(manifest))
 
 

@@ -30,6 +30,7 @@ from leadline.formats.result import (
     Operation,
 )
 from leadline.importing.gather import Bundle
+from leadline.inventory.redaction import redact_document
 from leadline.parallel import begin_work
 from leadline.stats.histogram import LatencyHistogram
 
@@ -111,6 +112,8 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         return ReadBundle(kind=kind, names=names, refused=Refused(file=names[0], reason=reason))
+    # What is kept is what is parsed, and nothing of it is a secret.
+    contents = {name: redact_document(content) for name, content in contents.items()}
     try:
         results = importer(kind).read(contents)
     except FormatError as error:

@@ -1,118 +1,567 @@
-"""Remove secrets from the answers of a cluster before they are stored.
+"""Remove secrets from foreign documents before they are stored.
 
-Secrets are: settings with a name such as password, key, secret, token, credential; cephx keys by
-their form; credentials in URLs; private keys in PEM. The name of a setting is kept.
+A secret is found by the name of its setting, by Ceph's list of secret options, or by its form. It
+is replaced by `[redacted:REASON]`; names, structure and every other byte of a text stay. The
+markers are the record: `find_redactions` lists what was removed from a document and why.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-REDACTED = "[redacted]"
+from leadline.data import load_table
 
-# `key` must be the last word of the name: `key_value_store` and `keyring` (a path) are no secrets.
-_SECRET_NAME = re.compile(
-    r"(passw(or)?d|passphrase|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key"
-    r"|jwt|(^|[/_.\-])(pw|pwd|auth|key|crt|cert|certificate|ssl_key)$)",
-    re.IGNORECASE,
+
+class Reason(StrEnum):
+    """Why a value was removed. `UNKNOWN`: by an earlier version, which gave no reason."""
+
+    CEPH_OPTION = "ceph-option"
+    SECRET_NAME = "secret-name"
+    CEPHX_KEY = "cephx-key"
+    PRIVATE_KEY = "private-key"
+    JWT = "jwt"
+    AWS_KEY = "aws-key"
+    API_TOKEN = "api-token"
+    AUTHORIZATION = "authorization"
+    URL_PASSWORD = "url-password"
+    UNKNOWN = "unknown"
+
+    @property
+    def marker(self) -> str:
+        """The text in the place of the secret."""
+        return f"[redacted:{self}]"
+
+
+# How every marker begins.
+MARK = b"[redacted"
+_MARKER = re.compile(rf"\[redacted(?::({'|'.join(Reason)}))?\]")
+
+
+# Within a name, also without separators: `adminpassword`, `clientSecret`.
+_STRONG = re.compile(r"passw(or)?d|passphrase|secret|credential|apikey|accesskey|jwt|token(_|$)")
+_STRONG_LAST = re.compile(
+    r"(^|_)((api|access|encryption|secret|account|customer|restful|s3)_keys?|tokens|authorization|(http|user|admin|db|auth|smtp|bind|login|root|ldap|chap|proxy)_pass)$"
 )
-# Names with such a word that hold no secret.
-_HARMLESS_NAME = re.compile(
-    r"^(auth_(cluster|service|client)_required|keyring|pool_key|crush_key"
-    r"|.*_(ttl|timeout|interval|length|size|count|num|max|min|expiration|enabled))$",
-    re.IGNORECASE,
+# `key` must be the last word of a name: `key_value_store` and `keyring` (a path) are no secrets.
+# Values of these names may also be paths and numbers.
+_WEAK_LAST = re.compile(r"(^|_)(pw|pwd|auth|crt|cert|certificate|(private|client|ssl)?key)$")
+_HARMLESS_LAST = re.compile(
+    r"(^|_)(ttl|timeout|interval|length|size|count|num|max|min|expiration|enabled|required|type|policy"
+    r"|version|engine|template|names?|namespace|ref|path|file|dir|urls?|uri|prefix|period|age"
+    r"|(public|pub|pool|crush|sort|partition|label|cache|hash|per|domain|topology|zone"
+    r"|node|annotation|selector)_key|(max|min|num)_tokens"
+    r"|pull_secrets?)$"
 )
-# A cephx key is a type, a time, a length and 16 bytes, in base64: `AQ`, 37 more and `=`.
-_CEPHX = re.compile(r"AQ[A-Za-z0-9+/]{36,37}={1,2}")
-# Up to the last `@`: passwords may contain `@` and `/`.
-_URL = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.\-]*://)[^\s\"'<>]*@")
-_IN_URL = re.compile(
-    r"(?P<name>[?&;](?:[\w.\-]*(?:passw(?:or)?d|secret|token|key|signature))=)[^\s&;\"']+",
-    re.IGNORECASE,
-)
-_ASSIGNED = re.compile(
-    r"(?P<name>(?:passw(?:or)?d|secret|token)[\w.\-]*[\"']?\s*[=:]\s*)"
-    r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s,;&\"']+)",
-    re.IGNORECASE,
-)
-_PEM = re.compile(r"-----BEGIN [^-]*PRIVATE KEY-----.*?(-----END [^-]*PRIVATE KEY-----|\Z)", re.S)
-_BEARER = re.compile(r"\b(?P<kind>Bearer|Basic)\s+[A-Za-z0-9+/=._\-]{8,}")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NOT_WORD = re.compile(r"[^A-Za-z0-9]+")
+
+
+@functools.cache
+def _ceph_options() -> tuple[frozenset[str], frozenset[str]]:
+    table = load_table("ceph_secret_options", dict[str, tuple[str, ...]])
+    return (
+        frozenset(map(_normalised, table["secret"])),
+        frozenset(map(_normalised, table["not_secret"])),
+    )
+
+
+def _normalised(name: str) -> str:
+    """Return the words of a name in lower case with underscores between them."""
+    return (
+        _NOT_WORD.sub("_", _CAMEL.sub("_", name) if not name.isupper() else name).strip("_").lower()
+    )
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _reason_of(name: str) -> tuple[Reason | None, bool]:
+    """Return why a setting of this name holds a secret, None if it does not; and whether the name
+    is weak: `key` and `cert` also name paths and numbers."""
+    words = _normalised(name)
+    secret, not_secret = _ceph_options()
+    if words in not_secret:
+        return None, False
+    if words in secret:
+        return Reason.CEPH_OPTION, words == "key"
+    if _HARMLESS_LAST.search(words):
+        return None, False
+    if _STRONG.search(words) or _STRONG_LAST.search(words):
+        return Reason.SECRET_NAME, False
+    return (Reason.SECRET_NAME, True) if _WEAK_LAST.search(words) else (None, False)
 
 
 def secret_name(name: str) -> bool:
     """Return whether a setting of this name holds a secret."""
-    return bool(_SECRET_NAME.search(name)) and not _HARMLESS_NAME.match(name)
+    return _reason_of(name[:200])[0] is not None
+
+
+# Forms of secrets -------------------------------------------------------------------------------
+# Repeats are bounded where a pattern can begin often: the time stays linear in the text's length.
+
+_PEM = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----"
+    r"(?:.{0,8192}?-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\:,-]*)",
+    re.DOTALL,
+)
+# A cephx key is a type, a time, a length and 16 (AES) or 32 bytes (AES-256), in base64.
+_CEPHX = re.compile(r"(?<![A-Za-z0-9+/])(?:AQ[A-Za-z0-9+/]{36,37}={1,2}|Ag[A-Za-z0-9+/]{57}=)")
+_JWT = re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html: long-term and
+# temporary keys, bearer tokens, context-specific credentials.
+_AWS = re.compile(r"(?<![A-Za-z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9])")
+_API_TOKEN = re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|hvs\.[\w-]{24,})")
+_AUTHORIZATION = re.compile(
+    r"(?P<kept>authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:[a-z]+[ \t]+)?+)[^\s\"'\[][^\s\"']*"
+    r"(?=[\s\"']|$)",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<kept>\bBearer\s+)[A-Za-z0-9+/=._~\-]{8,}")
+# Up to the last `@`: passwords may contain `@` and `/`. `host:8080/path@tag` has a port there.
+_URL = re.compile(
+    r"(?P<kept>[a-zA-Z][a-zA-Z0-9+.\-]{0,30}://)"
+    r"(?:[^\s\"'<>/@:%\[]{0,255}[:%](?!\d{1,5}/)[^\s\"'<>]{0,1024}"
+    r"|(?<=http://)[^\s\"'<>/@\[]{1,255}|(?<=https://)[^\s\"'<>/@\[]{1,255})(?=@)"
+)
+_IN_URL = re.compile(
+    r"(?P<kept>[?&;](?:[\w.\-]{0,40}(?:passw(?:or)?d|secret|token|key|signature)|sig)=)"
+    r"(?!\[redacted)[^\s&;\"'\\]+",
+    re.IGNORECASE,
+)
+# With each form, what a text with it holds in small letters: that search is quick, most texts hold
+# none.
+_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], Reason], ...] = (
+    (("private key-----",), _PEM, Reason.PRIVATE_KEY),
+    (("://",), _URL, Reason.URL_PASSWORD),
+    (("=",), _IN_URL, Reason.URL_PASSWORD),
+    (("bearer",), _BEARER, Reason.AUTHORIZATION),
+    (("authorization",), _AUTHORIZATION, Reason.AUTHORIZATION),
+    (("eyj",), _JWT, Reason.JWT),
+    (("akia", "asia", "abia", "acca"), _AWS, Reason.AWS_KEY),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "hvs."), _API_TOKEN, Reason.API_TOKEN),
+    (("=",), _CEPHX, Reason.CEPHX_KEY),
+)
+_IN_NAMES = (
+    *("pass", "pw", "secret", "token", "key", "cred", "jwt", "auth", "cert", "crt"),
+    *("accessdb", "multicluster", "managed"),
+)
+
+_QUOTED = r"\\\"(?:(?!\\\").){0,2048}\\\"|\"(?:[^\"\\\n]|\\.){0,2048}\"|'[^'\n]{0,2048}'"
+# A line `name = value` of a configuration file or of YAML, which may go on indented after `|`.
+_LINE = re.compile(
+    r"^(?P<head>[ \t]*(?:[-#;][ \t]*)?(?:export[ \t]+)?(?P<quote>[\"']?)"
+    r"(?P<name>[A-Za-z][\w./ \-]{0,79}?)(?P=quote)[ \t]*[=:][ \t]*)"
+    r"(?P<value>[|>][-+\d]{0,2}[ \t]*(?:\n[ \t]+\S.*)+|\S.*)$",
+    re.MULTILINE,
+)
+# `name=value` and `"name": "value"` anywhere; the name is completed to the left. A value behind
+# ` = ` may have several words.
+_INLINE = re.compile(
+    r"(?:passw(?:or)?d|passphrase|secret|token|credential|(?:api|access|private|encryption)[-_]?key"
+    r"|_pass|_key)[\w.\-]{0,40}(?P<close>\\?[\"']?)[ \t]{0,8}[=:][ \t]{0,8}"
+    rf"(?P<value>{_QUOTED}"
+    r"|(?<= = )[^\s,;&\"'\\][^\n,;\"'\\]*|(?:[^\s,;&\"'\\]|\\\\|\\(?![\"nrtbfu/\\]))+)",
+    re.IGNORECASE,
+)
+# A setting of damaged JSON, of which nothing but text is left.
+_NAMED = re.compile(
+    r"\"(?:name|key)\"\s{0,4}:\s{0,4}\"(?P<name>[^\"\n]{1,200})\"(?P<between>[^{}]{0,400}?)"
+    r"\"value\"\s{0,4}:\s{0,4}(?P<value>\"(?:[^\"\\\n]|\\.){0,2048}\"?)"
+)
+_ARGUMENT = re.compile(
+    r"(?<![\w-])--(?P<name>[\w-]{2,60})[ \t]+(?P<value>(?!\[redacted)[^\s\"'\\-][^\s\"'\\]*)"
+)
+_NAME_BEFORE = re.compile(r"[\w.\-/]{0,60}\Z")
+_EMPTY = frozenset({"", "true", "false", "null", "none", "~", "yes", "no"})
+_PATH = re.compile(r"(config:/)?(/[\w.@$-]+){2,}/?")
+_LEAST_WEAK_LENGTH = 16
 
 
 def redact_text(text: str) -> str:
-    """Replace secrets of a known form in text."""
-    text = _PEM.sub(REDACTED, text)
-    text = _URL.sub(rf"\g<scheme>{REDACTED}@", text)
-    text = _IN_URL.sub(rf"\g<name>{REDACTED}", text)
-    text = _ASSIGNED.sub(rf"\g<name>{REDACTED}", text)
-    text = _BEARER.sub(rf"\g<kind> {REDACTED}", text)
-    return _CEPHX.sub(REDACTED, text)
+    """Replace secrets in text: known forms, and values of settings that are named like a secret.
+
+    All else stays; JSON stays JSON with the same numbers.
+    """
+    small = text.lower()
+    for held, form, reason in _FORMS:
+        if any(word in small for word in held):
+            kept = r"\g<kept>" if "kept" in form.groupindex else ""
+            text = form.sub(kept + reason.marker, text)
+    if any(word in small for word in _IN_NAMES):
+        text = _NAMED.sub(_redact_named, text)
+        text = _LINE.sub(_redact_line, text)
+        text = _INLINE.sub(_redact_inline, text)
+        if "--" in small:
+            text = _ARGUMENT.sub(_redact_argument, text)
+    return text
+
+
+def _redact_named(match: re.Match[str]) -> str:
+    reason, _ = _reason_of(match["name"])
+    value = match["value"]
+    if reason is None or value.strip('"') in _EMPTY or _is_redacted(value):
+        return match[0]
+    return f'{match[0][: match.start("value") - match.start()]}"{reason.marker}"'
+
+
+def _redact_line(match: re.Match[str]) -> str:
+    name, value = match["name"].rstrip(), match["value"]
+    reason, weak = _reason_of(name)
+    if reason is None or (" " in name and reason is not Reason.CEPH_OPTION):
+        return match[0]
+    return match["head"] + _without_value(value, reason, weak=weak, in_json=bool(match["quote"]))
+
+
+def _redact_inline(match: re.Match[str]) -> str:
+    before = _NAME_BEFORE.search(match.string, max(0, match.start() - 60), match.start())
+    at = match.start("value") - match.start()
+    written = re.split(r"[\"'\s=:\\]", match[0][:at], maxsplit=1)[0]
+    reason, weak = _reason_of((before[0] if before else "") + written)
+    if reason is None:
+        return match[0]
+    in_json = bool(match["close"])
+    return match[0][:at] + _without_value(match["value"], reason, weak=weak, in_json=in_json)
+
+
+def _redact_argument(match: re.Match[str]) -> str:
+    reason, _ = _reason_of(match["name"])
+    if reason is None or match["value"].lower() in _EMPTY:
+        return match[0]
+    return match[0][: match.start("value") - match.start()] + reason.marker
+
+
+def _without_value(value: str, reason: Reason, *, weak: bool, in_json: bool) -> str:
+    """Replace a value in text: a quoted one, a number of (damaged) JSON, or all of it."""
+    quoted = re.match(_QUOTED, value)
+    if quoted:
+        mark = '\\"' if value[0] == "\\" else value[0]
+        inner = quoted[0][len(mark) : -len(mark)]
+        rest = value[quoted.end() :]
+    else:
+        mark = '"' if in_json else ""
+        inner = re.split(r"[\s,}\]]", value, maxsplit=1)[0] if in_json else value
+        rest = value[len(inner) :]
+    if not _is_value(inner, weak=weak):
+        return value
+    return f"{mark}{reason.marker}{mark}{rest}"
+
+
+def _is_redacted(value: str) -> bool:
+    """Return whether nothing is left of a value."""
+    return bool(_MARKER.search(value)) and not _MARKER.sub("", value).strip(" \t\"',;&)}]+")
+
+
+def _is_value(value: str, *, weak: bool) -> bool:
+    """Return whether the text of a value can be a secret."""
+    value = value.strip()
+    if value.lower() in _EMPTY or value[:1] == "{" or value == "[" or _is_redacted(value):
+        return False
+    if not weak:
+        return True
+    one_word = len(value) >= _LEAST_WEAK_LENGTH and not re.search(r"\s", value)
+    return one_word and not _PATH.fullmatch(value)
+
+
+# Documents --------------------------------------------------------------------------------------
+
+# In `{"name": "rgw_keystone_admin_password", "value": ...}` the name is a value, too.
+_VALUES = frozenset(
+    {"value", "values", "default_value", "current_value", "running", "monitor", "location_value"}
+)
+# Their members are user-defined names: of profiles, of an archive's files, of labels.
+_NAMED_BY_USERS = frozenset({"erasure_code_profiles", "files", "labels"})
+_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+# In Kubernetes, keys next to a `key` that names a label: in taints, tolerations and selectors.
+_LABEL_KEYS = frozenset(
+    {"key", "operator", "values", "value", "effect", "timeAdded", "tolerationSeconds"}
+)
+# Ceph describes an option with these.
+_DESCRIBES = frozenset({"name", "type", "level", "flags", "desc", "long_desc", "see_also", "tags"})
 
 
 def redact(value: Any) -> Any:
     """Replace secrets in decoded JSON; its structure stays."""
     if isinstance(value, dict):
-        named = value.get("name")
-        hides = isinstance(named, str) and secret_name(named)
-        return {
-            key: _hidden(member) if _holds_secret(key, hides) else _member(key, member)
-            for key, member in value.items()
-        }
+        return _redact_object(value)
     if isinstance(value, list):
-        return [redact(element) for element in value]
+        return _redact_list(value)
     return redact_text(value) if isinstance(value, str) else value
 
 
-def redact_dump(content: bytes) -> bytes:
-    """Remove secrets from a dump.
-
-    Damaged JSON is redacted as text and kept as evidence. A dump without secrets does not change.
-    """
-    try:
-        decoded = json.loads(content)
-    except (ValueError, RecursionError):
-        text = content.decode("utf-8", "surrogateescape")
-        return redact_text(text).encode("utf-8", "surrogateescape")
-    clean = redact(decoded)
-    if clean == decoded:
-        return content
-    return json.dumps(clean, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def _member(key: str, value: Any) -> Any:
-    """Redact a member. Keys below `erasure_code_profiles` are user-defined names."""
-    if key == "erasure_code_profiles" and isinstance(value, dict):
-        return {name: redact(profile) for name, profile in value.items()}
-    return redact(value)
-
-
-# In `{"name": "rgw_keystone_admin_password", "value": ...}` the name is a value, too.
-_VALUES = {"value", "values", "default_value", "current_value", "running", "monitor"}
+def _redact_object(value: dict[str, Any]) -> dict[str, Any]:
+    names_label = _names_label(value)
+    named = value.get("name", value["key"] if names_label else None)
+    of_value = _reason_of(named[:200]) if isinstance(named, str) else (None, False)
+    clean: dict[str, Any] = {}
+    for key, member in value.items():
+        reason, weak = _reason_of(key[:200])
+        if key == "key" and names_label:
+            reason = None
+        if reason is None and key in _VALUES:
+            reason, weak = of_value
+        if reason is not None:
+            clean[_clean_key(key, clean)] = _hidden(member, reason, weak=weak)
+        elif key in _NAMED_BY_USERS and isinstance(member, dict):
+            named_by_users: dict[str, Any] = {}
+            for name, item in member.items():
+                named_by_users[_clean_key(name, named_by_users)] = redact(item)
+            clean[key] = named_by_users
+        else:
+            clean[_clean_key(key, clean)] = redact(member)
+    return clean
 
 
-def _holds_secret(key: str, hides: bool) -> bool:
-    return secret_name(key) or (hides and key in _VALUES)
+def _clean_key(key: str, members: dict[str, Any]) -> str:
+    """Return a key without secrets that differs from those of the members."""
+    clean = redact_text(key)
+    while clean in members:
+        clean += "+"
+    return clean
 
 
-def _hidden(value: Any) -> Any:
+def _names_label(value: dict[str, Any]) -> bool:
+    label = value.get("key")
+    return (
+        isinstance(label, str)
+        and len(value) > 1
+        and _LABEL_KEYS.issuperset(value)
+        and _LABEL_KEY.fullmatch(label) is not None
+    )
+
+
+def _redact_list(values: list[Any]) -> list[Any]:
+    """Redact elements. In `["--password", "x"]`, a command line, the second is a value."""
+    clean = []
+    reason: Reason | None = None
+    for value in values:
+        clean.append(_hidden(value, reason, weak=False) if reason else redact(value))
+        option = isinstance(value, str) and value.startswith("--") and "=" not in value
+        reason = _reason_of(value[2:202])[0] if option else None
+    return clean
+
+
+def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
     """Replace a secret. Empty values and booleans are no secrets; a structure is kept, so that the
     description of a module's option called `secret` stays."""
     if isinstance(value, dict):
-        return {key: item if _describes(key) else _hidden(item) for key, item in value.items()}
+        hidden: dict[str, Any] = {}
+        for key, item in value.items():
+            described = key in _DESCRIBES
+            hidden[_clean_key(key, hidden)] = (
+                redact(item) if described else _hidden(item, reason, weak=weak)
+            )
+        return hidden
     if isinstance(value, list):
-        return [_hidden(element) for element in value]
-    if value is None or isinstance(value, bool) or value in ("", "true", "false", "True", "False"):
+        return [_hidden(element, reason, weak=weak) for element in value]
+    if value is None or isinstance(value, bool):
         return value
-    return REDACTED
+    if not isinstance(value, str):
+        return value if weak else reason.marker
+    if value.strip().lower() in _EMPTY or _MARKER.fullmatch(value):
+        return value
+    return redact_text(value) if weak and _PATH.fullmatch(value) else reason.marker
 
 
-def _describes(key: str) -> bool:
-    """Return whether Ceph describes an option with this field."""
-    return key in {"name", "type", "level", "flags", "desc", "long_desc", "see_also", "tags"}
+# A log of fio holds numbers only; to find that out is a hundred times quicker than the patterns.
+_NUMERIC = b"0123456789 ,.-\n\r\t"
+_QUICK = tuple({*_IN_NAMES, "--", *(word for held, _, _ in _FORMS for word in held)})
+# A document that begins a line: the whole text, a line of many, or JSON behind messages.
+_BEGIN = re.compile(r"^[ \t]*(?=[{\[])", re.MULTILINE)
+# Damaged JSON is text; a file of nothing but brackets must not be parsed from each of them.
+_MOST_DAMAGED = 64
+
+
+def redact_document(content: bytes) -> bytes:
+    """Remove secrets from a document: JSON, JSON behind or between lines of text, or text.
+
+    Every other byte stays. Damaged JSON is redacted as text and kept as evidence.
+    """
+    if not content.translate(None, _NUMERIC):
+        return content
+    # As Python's json does: JSON may also be UTF-16 and UTF-32.
+    encoding = json.detect_encoding(content[:8])
+    errors = "surrogateescape" if encoding.startswith("utf-8") else "strict"
+    try:
+        text = content.decode(encoding, errors)
+    except UnicodeDecodeError:
+        encoding, errors = "utf-8", "surrogateescape"
+        text = content.decode(encoding, errors)
+    small = text.lower()
+    if not any(word in small for word in _QUICK):
+        return content
+    parts: list[str] = []
+    at = damaged = 0
+    shadowed: list[Any] = []
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _members(pairs, shadowed))
+    for begin in _BEGIN.finditer(text):
+        if begin.end() < at or damaged == _MOST_DAMAGED:
+            continue
+        shadowed.clear()
+        try:
+            decoded, end = decoder.raw_decode(text, begin.end())
+            edited = _edit(text, begin.end(), end, decoded, shadowed)
+        except (ValueError, RecursionError):
+            damaged += 1
+            continue
+        parts += [redact_text(text[at : begin.end()]), edited]
+        at = end
+    parts.append(redact_text(text[at:]))
+    clean = "".join(parts)
+    return content if clean == text else clean.encode(encoding, errors)
+
+
+def _edit(text: str, begin: int, end: int, decoded: Any, shadowed: list[Any]) -> str:
+    """Return a JSON document with its secrets replaced; all else stays byte for byte."""
+    if all(redact(value) == value for value in (decoded, *shadowed)):
+        return text[begin:end]
+    document = _Document(text)
+    edits: list[tuple[int, int, str]] = []
+    for value in (document.value_at(begin)[0], *document.shadowed):
+        edits += _differences(value, redact(value))
+    parts = []
+    for first, last, replacement in sorted(edits):
+        parts += [text[begin:first], json.dumps(replacement)]
+        begin = last
+    return "".join([*parts, text[begin:end]])
+
+
+_DECODER = json.JSONDecoder()
+
+
+class _Text(str):
+    """A string of a JSON document with its place in the text."""
+
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """The place of a number of a JSON document."""
+
+    span: tuple[int, int]
+
+
+class _Document:
+    """Parses JSON that is known to be valid, with the places of its strings and numbers.
+
+    `shadowed` are members with a name that comes again in their object: a decoder drops them.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.shadowed: list[Any] = []
+
+    def value_at(self, at: int) -> tuple[Any, int]:
+        """Return the value that begins at or after a position, and where it ends."""
+        at = self._skip(at)
+        first = self._text[at]
+        if first == "{":
+            return self._object_at(at)
+        if first == "[":
+            return self._list_at(at)
+        if first == '"':
+            return self._string_at(at)
+        value, end = _DECODER.raw_decode(self._text, at)
+        return value if value is None or isinstance(value, bool) else _Number((at, end)), end
+
+    def _string_at(self, at: int) -> tuple[_Text, int]:
+        value, end = _DECODER.raw_decode(self._text, at)
+        found = _Text(value)
+        found.span = at, end
+        return found, end
+
+    def _object_at(self, at: int) -> tuple[dict[str, Any], int]:
+        pairs: list[tuple[str, Any]] = []
+        at = self._skip(at + 1)
+        while self._text[at] != "}":
+            key, at = self._string_at(self._skip(at))
+            value, at = self.value_at(self._skip(at) + 1)
+            pairs.append((key, value))
+            at = self._skip(at)
+            at += self._text[at] == ","
+            at = self._skip(at)
+        return _members(pairs, self.shadowed), at + 1
+
+    def _list_at(self, at: int) -> tuple[list[Any], int]:
+        values = []
+        at = self._skip(at + 1)
+        while self._text[at] != "]":
+            value, at = self.value_at(at)
+            values.append(value)
+            at = self._skip(at)
+            at += self._text[at] == ","
+            at = self._skip(at)
+        return values, at + 1
+
+    def _skip(self, at: int) -> int:
+        while self._text[at] in " \t\n\r":
+            at += 1
+        return at
+
+
+def _members(pairs: list[tuple[str, Any]], shadowed: list[Any]) -> dict[str, Any]:
+    """Return the members of an object; those with a name that comes again go to `shadowed`."""
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    last: dict[str, Any] = {}
+    for key, value in reversed(pairs):
+        if key in last:
+            shadowed.append({key: value})
+        else:
+            last[key] = value
+    return dict(reversed(last.items()))
+
+
+def _differences(value: Any, clean: Any) -> list[tuple[int, int, str]]:
+    """Return the places of a document whose text changes, with the string that replaces it."""
+    found: list[tuple[int, int, str]] = []
+    if isinstance(value, dict):
+        for (key, member), (clean_key, clean_member) in zip(
+            value.items(), clean.items(), strict=True
+        ):
+            found += _differences(key, clean_key)
+            found += _differences(member, clean_member)
+    elif isinstance(value, list):
+        for element, clean_element in zip(value, clean, strict=True):
+            found += _differences(element, clean_element)
+    elif isinstance(value, _Text | _Number) and value != clean and isinstance(clean, str):
+        found.append((*value.span, clean))
+    return found
+
+
+def find_redactions(content: bytes) -> list[tuple[str, Reason]]:
+    """List where a document was redacted, and why: by JSON path, else by line. Never the value."""
+    if MARK not in content:
+        return []
+    try:
+        return list(_markers(json.loads(content), "$"))
+    except (ValueError, RecursionError):
+        lines = content.decode("utf-8", "replace").splitlines()
+        return [
+            (f"line {number}", _reason(match))
+            for number, line in enumerate(lines, start=1)
+            for match in _MARKER.finditer(line)
+        ]
+
+
+def _markers(value: Any, where: str) -> Iterator[tuple[str, Reason]]:
+    if isinstance(value, dict):
+        name = value.get("name")
+        called = f"({name})" if isinstance(name, str) and secret_name(name) else ""
+        for key, member in value.items():
+            yield from ((f"{where} (a key)", _reason(match)) for match in _MARKER.finditer(key))
+            yield from _markers(member, f"{where}{called}.{key}")
+    elif isinstance(value, list):
+        for number, element in enumerate(value):
+            yield from _markers(element, f"{where}[{number}]")
+    elif isinstance(value, str):
+        yield from ((where, _reason(match)) for match in _MARKER.finditer(value))
+
+
+def _reason(match: re.Match[str]) -> Reason:
+    return Reason(match[1]) if match[1] else Reason.UNKNOWN

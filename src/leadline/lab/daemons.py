@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Daemons:
     """The processes started for one lab. `deadline` is a time of the monotonic clock."""
 
     paths: Paths
-    environment: dict[str, str]
+    environment: Mapping[str, str]
     deadline: float
     running: dict[str, int] = field(default_factory=dict)
 

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from leadline.environment import COMPILER, child_environment
 from leadline.lab import processes
 
 # The forwarder is compiled at its first use, and kept in the user's cache.
@@ -68,6 +69,7 @@ def build() -> Path:
             capture_output=True,
             text=True,
             errors="replace",
+            env=child_environment(*COMPILER),
         )
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["no message"]
@@ -208,7 +210,7 @@ class ZoneNetwork:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                env=os.environ | {"LC_ALL": "C"},
+                env=child_environment(LC_ALL="C"),
                 timeout=2 * count * interval_s + RTT_MAX_S + 30,
             )
         except subprocess.TimeoutExpired as late:

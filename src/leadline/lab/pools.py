@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leadline.environment import CEPH, child_environment
 from leadline.lab.conf import CLIENT, ROOT, Paths, Place
 from leadline.plan.lab import LabDescription, LabPool, Topology
 
@@ -197,6 +198,8 @@ def unmount_all(folder: Path) -> None:
             program = shutil.which("fusermount3") or "fusermount"
             command = [program, "-u", "-z", str(point)]
         try:
-            subprocess.run(command, capture_output=True, timeout=_UNMOUNT_S)
+            subprocess.run(
+                command, capture_output=True, timeout=_UNMOUNT_S, env=child_environment(*CEPH)
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue

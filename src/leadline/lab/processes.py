@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadline.environment import COMPILER, child_environment
+
 FOLDER_VARIABLE = "LEADLINE_LAB"
 TOKEN_VARIABLE = "LEADLINE_LAB_TOKEN"
 # After SIGKILL: a process in uninterruptible sleep must wake up first.
 _END_S = 10.0
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "CC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +43,13 @@ class LabProcess:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def environment(folder: Path, token: str) -> dict[str, str]:
-    """Return the environment of a lab's processes: few of the user's variables, so that no
-    CEPH_ARGS changes the cluster, and the two variables that identify them."""
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+def environment(folder: Path, token: str) -> Mapping[str, str]:
+    """Return the environment of a lab's processes: no CEPH_ARGS, which would change the cluster,
+    and the two variables that identify them."""
     # Python must not compile the manager's modules into the distribution's folder.
     python = {"PYTHONDONTWRITEBYTECODE": "1"}
-    return kept | python | {FOLDER_VARIABLE: str(folder), TOKEN_VARIABLE: token}
+    identity = {FOLDER_VARIABLE: str(folder), TOKEN_VARIABLE: token}
+    return child_environment(*COMPILER, **python, **identity)
 
 
 def start(

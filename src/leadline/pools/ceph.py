@@ -21,6 +21,7 @@ from typing import IO, Any, Self
 
 from leadline import errors
 from leadline.connect.ceph import INSTALL_CLIENT, CephAccess, CommandFailed
+from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.pools.ceph_state import Commands, Effect, OwnedPool, Step, read_state, steps
 from leadline.pools.recipes import OWNER_KEY, PREFIX, PoolRecipe
@@ -475,7 +476,11 @@ def _is_owned(name: str, images: set[str], numbers: set[str]) -> bool:
 def _start(command: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=child_environment(*CEPH),
         )
     except FileNotFoundError as error:
         raise _missing(str(error.filename)) from error
@@ -485,7 +490,12 @@ def _ask(command: Sequence[str], what: str, *, bound_s: float = _TOOL_S) -> str:
     program = next(word for word in command if word in ("rbd", "rados"))
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=bound_s, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            timeout=bound_s,
+            stdin=subprocess.DEVNULL,
+            env=child_environment(*CEPH),
         )
     except FileNotFoundError as error:
         raise _missing(str(error.filename)) from error

@@ -17,7 +17,7 @@ from leadline.connect.shell import CommandResult, Shell
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import dumps as names
 from leadline.inventory.ceph.dumps import Asked, Dump
-from leadline.inventory.redaction import redact_dump
+from leadline.inventory.redaction import redact_document
 
 
 class Commands(Protocol):
@@ -91,7 +91,7 @@ def _read_dump(connection: Commands, dump: Dump) -> bytes:
         answer = _crypt_keys_only(answer)
     elif dump is names.MGR:
         answer = _without_module_options(answer)
-    return redact_dump(answer)
+    return redact_document(answer)
 
 
 def _crypt_keys_only(answer: bytes) -> bytes:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from leadline.archive.records import Processor
+from leadline.environment import child_environment
 from leadline.inventory.host import HostInventory, TargetInventory
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
@@ -71,7 +72,9 @@ def _virtualization() -> str:
     program = shutil.which("systemd-detect-virt")
     if program:
         try:
-            done = subprocess.run([program], capture_output=True, text=True, timeout=10)
+            done = subprocess.run(
+                [program], capture_output=True, text=True, timeout=10, env=child_environment()
+            )
             return done.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):
             pass

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from leadline.environment import child_environment
 from leadline.inventory.host import NvmeController, NvmeNamespace, add_nvme_list
 
 _SYS = Path("/sys")
@@ -41,6 +42,7 @@ def nvme_inventory() -> tuple[NvmeController, ...]:
             capture_output=True,
             timeout=_PATIENCE_S,
             stdin=subprocess.DEVNULL,
+            env=child_environment(),
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return found

@@ -87,6 +87,7 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
         )
         if cell.workload.job_file:
             target.adapter.note_files()
+        layout.redact_output(folder)  # before numbers are derived: they are those of the archive
         execution, derived = _derive(execution, engine, folder)
         if derived is not None:
             (folder / layout.DERIVED).write_bytes(layout.encode(derived))

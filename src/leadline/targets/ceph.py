@@ -16,6 +16,7 @@ from leadline import errors
 from leadline.archive.records import CacheDrop, Created, RoundTrip
 from leadline.connect.ceph import INSTALL_CLIENT, CephAccess
 from leadline.engines.ceph_bench import cleanup_command
+from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.model import Pool, PoolType
 from leadline.inventory.layer import Layer, LayerKind
@@ -120,7 +121,12 @@ def run_tool(command: Sequence[str], program: str, what: str, bound_s: float) ->
     """Run a command; its stdout. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=bound_s, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            timeout=bound_s,
+            stdin=subprocess.DEVNULL,
+            env=child_environment(*CEPH),
         )
     except FileNotFoundError as error:
         raise LeadlineError(

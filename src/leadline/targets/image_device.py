@@ -18,6 +18,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.connect import programs
 from leadline.connect.ceph import CephAccess
+from leadline.environment import child_environment
 from leadline.errors import LeadlineError
 from leadline.lab import processes
 from leadline.targets import zfs_daemon
@@ -98,7 +99,6 @@ _NEEDS_MSGR2 = "possible ms_mode mismatch"
 _SHOWN_WITHIN_S = 30.0
 _COMMAND_S = 60.0
 _BUSY_S = 15.0
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 def has_krbd(run: Run = programs.run) -> bool:
@@ -173,8 +173,7 @@ def show_by_fuse(access: CephAccess, names: SharedImageNames) -> Path:
         *("--admin-socket", str(names.socket)),
         *("-f", "-p", names.pool, "-r", names.image, str(names.exposed)),
     )
-    settings = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    pid = processes.start(command, folder=names.folder, output=log, environment=settings)
+    pid = processes.start(command, folder=names.folder, output=log, environment=child_environment())
     end = time.monotonic() + _SHOWN_WITHIN_S
     while True:
         status = processes.exit_status(pid)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.connect import programs
+from leadline.environment import child_environment
 from leadline.errors import LeadlineError
 
 _END_S = 15.0
@@ -137,6 +138,7 @@ def _start(pid_file: Path) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            env=child_environment(),
             timeout=_STARTED_WITHIN_S,
             check=False,
         )

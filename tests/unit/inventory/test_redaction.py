@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import string
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.inventory.redaction import REDACTED, redact, redact_dump, redact_text, secret_name
+from leadline.archive import records
+from leadline.inventory.redaction import Reason, redact, redact_document, redact_text, secret_name
+from leadline.plan import models as plans
 from tests.unit.inventory.conftest import dumps_of
 
 SECRET = "hunter2Zq"
@@ -116,24 +120,136 @@ def _shape(value: Any) -> Any:
 
 @given(st.binary(max_size=200))
 def test_what_is_no_json_is_redacted_as_text_and_never_fails(content: bytes) -> None:
-    again = redact_dump(redact_dump(content))
-    assert again == redact_dump(content)
-    assert SECRET.encode() not in redact_dump(content + f" password={SECRET} ".encode())
+    again = redact_document(redact_document(content))
+    assert again == redact_document(content)
+    assert SECRET.encode() not in redact_document(content + f" password={SECRET} ".encode())
 
 
 @pytest.mark.parametrize("name", ["ceph-multi-az", "ceph-single-az", "ceph-autoscaler-on"])
 def test_dumps_without_secrets_stay_byte_for_byte(name: str) -> None:
     for file, content in dumps_of(name).items():
-        assert redact_dump(content) == content, file
+        assert redact_document(content) == content, file
 
 
 def test_the_names_of_profiles_hide_nothing() -> None:
     profiles = {"erasure_code_profiles": {"secret": {"k": "2", "m": "1", "token": SECRET}}}
+    marker = Reason.SECRET_NAME.marker
     assert redact(profiles) == {
-        "erasure_code_profiles": {"secret": {"k": "2", "m": "1", "token": REDACTED}}
+        "erasure_code_profiles": {"secret": {"k": "2", "m": "1", "token": marker}}
     }
 
 
 def test_that_a_secret_is_not_set_may_be_seen() -> None:
     unset = {"name": "rgw_keystone_admin_password", "value": ""}
     assert redact(unset) == unset
+
+
+# Text of any length costs time in proportion: patterns that begin often must not read on far.
+HOSTILE = (
+    "a://b:", "password=", 'password=\\"', '"name": "password", ', "eyJ", "token ", "--secret ",
+    "-----BEGIN PRIVATE KEY-----", "authorization: ", "?key=", "Bearer ", "secret: |\n  a\n",
+    "AQAQAQ=", '"value": "', "\\", "x=", "{", "[\n", '{"a":\n', '"token": "', "password = ",
+    "aaaaaaa",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_the_time_grows_with_the_length_only(piece: str) -> None:
+    def taken_s(size: int) -> float:
+        content = (piece * (size // len(piece))).encode()
+        best = float("inf")
+        for _ in range(3):
+            begin = time.process_time()
+            redact_document(content)
+            best = min(best, time.process_time() - begin)
+        return best
+
+    # Quadratic would be 16; the sizes are beyond every bound of a pattern.
+    assert taken_s(160_000) < 9 * taken_s(40_000) + 0.05
+
+
+@given(value=JSON, name=st.sampled_from(NAMES), indent=st.sampled_from([None, 0, 3]))
+def test_a_document_is_edited_where_a_secret_is(value: Any, name: str, indent: int | None) -> None:
+    """The text changes in no other place, and its JSON is what `redact` makes of it."""
+    document = {"first": value, "inner": {name: SECRET, "n": 1.50}, "last": [value]}
+    written = json.dumps(document, indent=indent, ensure_ascii=False)
+    content = written.encode("utf-8", "surrogatepass")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:  # a lone surrogate is no UTF-8: damaged, and so text
+        assert SECRET.encode() not in redact_document(content)
+        return
+    clean = redact_document(content)
+    assert SECRET.encode() not in clean
+    assert json.loads(clean) == redact(document)
+    assert redact_document(clean) == clean
+    if redact(value) == value:
+        assert clean == re.sub(rf'"{SECRET}"'.encode(), _marked(clean), content)
+
+
+def _marked(clean: bytes) -> bytes:
+    found = re.search(rb'"\[redacted:[a-z-]+\]"', clean)
+    assert found
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"token": "{SECRET}", "token": "second{SECRET}", "n": [1, 2.50, -3e4, true, null]}}',
+        f'{{"a": {{"b": [], "c": {{}}, "password": 7{"1" * 400}, "password": "{SECRET}"}}}}',
+        f'messages\n{{"password":\n "{SECRET}"}}\nmore\n[{{"name": "token", "value": "{SECRET}"}}]',
+        f'{{"n": 1}}\n{{"n": 2, "password": "{SECRET}"}}\n{{"n": 3}}\n',
+        f'{{"name": "rgw_opa_token", "level": "x", "value": "{SECRET}"',
+        f'[{{"name": "api_key",\n  "value": "{SECRET}"}},\n {{"name": "x"',
+        f'{{"env": "password: |\\n  {SECRET}\\n  {SECRET}\\nnext: 1"}}',
+        f'["--password", "{SECRET}", "--keyring", "/etc/ceph/k"]',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_secrets_in_documents(text: str, encoding: str) -> None:
+    content = text.encode(encoding)
+    clean = redact_document(content).decode(encoding)
+    assert SECRET not in clean
+    assert (
+        re.sub(r"\W|redacted:[a-z-]+", "", clean)
+        in re.sub(rf"\W|(second)?{SECRET}|71{{400}}", "", text)
+        or "|" in text
+    )
+    assert redact_document(clean.encode(encoding)).decode(encoding) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://registry.example:5000/ceph/ceph@sha256:" + "a" * 64,
+        "docker://quay.example/ceph@v1", "ssh://root@host/dir", "mailto:a@b",
+        "sha256:" + "0123456789abcdef" * 4, "c5ade001-f742-734a-b1b4-9747aa737d19",
+        "wwn-0x5000c500a1b2c3d4", "nvme-eui.0025385b91b0a1b2", "/dev/disk/by-id/scsi-SATA_AQ1234",
+        "Basic information of the device", "the secret is out", "max_tokens = 16",
+        "keyring = /etc/ceph/keyring", "ssl_key = /etc/ceph/tls/rgw.pem", "primary key: 5",
+        "token_ttl: 3600", "secretName: rook-csi-rbd-node", "csi/node-stage-secret-name: x",
+        "secret_file: /run/secret", "auth_client_required = cephx, none", "key: value",
+        "password:", "password = false", "topologyKey: kubernetes.io/hostname", "tokens/s: 12.5",
+        "md5 auth: on", "certificate: expired", "public_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5",
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_secret_and_is_none(text: str) -> None:
+    assert redact_text(text) == text
+    assert redact({"note": text, "list": [text]}) == {"note": text, "list": [text]}
+
+
+def test_fields_of_the_archives_own_records_are_no_secrets() -> None:
+    """`encode` redacts records by name; the journal alone, with its tokens, is not encoded so."""
+    models = [one for one in vars(records).values() if isinstance(one, type)]
+    models = [one for one in models if issubclass(one, records.Record)]
+    models += [one for one in vars(plans).values() if isinstance(one, type)
+               if issubclass(one, plans.Model)]  # fmt: skip
+    named = {
+        (model.__name__, field)
+        for model in models
+        for field in model.model_fields
+        if secret_name(field)
+    }
+    assert named == {("Created", "token")}
+    assert len(models) > 30

@@ -29,6 +29,7 @@ from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.outcome import local_outcome, parse_rate
 from leadline.engines.fio.pace import Pace, PacedStop, find_shortfall, sections_of
 from leadline.engines.process import Program, RateReader, supervise
+from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Workload
@@ -71,7 +72,11 @@ class FioEngine:
     def engines(self) -> frozenset[str]:
         """The I/O engines that this fio was built with."""
         done = subprocess.run(
-            [self.program, "--enghelp"], capture_output=True, text=True, timeout=30
+            [self.program, "--enghelp"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            env=child_environment(*CEPH),
         )
         return frozenset(line.strip() for line in done.stdout.splitlines()[1:])
 

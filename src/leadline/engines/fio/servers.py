@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from leadline.engines.process import ending_with_parent
+from leadline.environment import CEPH, child_environment
 
 POLL_S = 0.02
 # A server waits for its children about once a second.
@@ -110,6 +111,7 @@ class Servers:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=self._stderr,
+                    env=child_environment(*CEPH),
                     start_new_session=True,
                 )
                 self._servers.append(_Server(start=start, process=process))

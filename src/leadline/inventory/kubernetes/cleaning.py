@@ -1,13 +1,11 @@
 """Remove secrets and large unused parts from Kubernetes objects before they are stored.
 
-`inventory.redaction` finds secrets by the names of settings. Kubernetes needs two exceptions: `key`
-is also a label's name in taints and selectors, and annotations may hold a whole object again
+`inventory.redaction` finds secrets. Annotations may hold a whole object again
 (`last-applied-configuration`), so most annotations are removed.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from leadline.inventory.kubernetes.kinds import (
@@ -15,7 +13,7 @@ from leadline.inventory.kubernetes.kinds import (
     config_map_names,
     is_storage_workload,
 )
-from leadline.inventory.redaction import REDACTED, redact, redact_dump, secret_name
+from leadline.inventory.redaction import Reason, redact, redact_document, secret_name
 
 _ANNOTATIONS = frozenset(
     {
@@ -25,12 +23,6 @@ _ANNOTATIONS = frozenset(
     }
 )
 _METADATA = ("name", "namespace", "uid", "labels", "generation", "resourceVersion")
-_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-# Keys next to a `key` that names a label: in taints, tolerations and selectors.
-_LABEL_KEYS = frozenset(
-    {"key", "operator", "values", "value", "effect", "timeAdded", "tolerationSeconds"}
-)
-_PLACEHOLDER = "leadline:label"
 # The largest parts of a Node, which do not describe it.
 _DROPPED_STATUS = {"Node": ("images", "volumesInUse", "volumesAttached", "daemonEndpoints")}
 # Kept fields of containers: environments and scripts may hold secrets.
@@ -55,11 +47,11 @@ def clean_object(item: dict[str, Any]) -> dict[str, Any]:
         kept["status"] = {key: value for key, value in status.items() if key not in dropped}
     if item.get("kind") in ("DaemonSet", "Deployment"):
         kept["spec"] = _workload(item.get("spec"))
-    clean: dict[str, Any] = _restored(redact(_set_aside(kept)))
+    clean: dict[str, Any] = redact(kept)
     if "data" in item:
         clean["data"] = _texts(item["data"])
     if item.get("kind") == "Setting" and secret_name(str(kept.get("metadata", {}).get("name"))):
-        clean["value"] = REDACTED
+        clean["value"] = Reason.SECRET_NAME.marker
     return clean
 
 
@@ -112,36 +104,8 @@ def _texts(contents: Any) -> Any:
     if not isinstance(contents, dict):
         return contents
     return {
-        key: redact_dump(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+        key: redact_document(value.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
         if isinstance(value, str)
         else value
         for key, value in contents.items()
-    }
-
-
-def _set_aside(value: Any) -> Any:
-    """Rename `key` of taints and selectors, so that it is not redacted as a secret."""
-    if isinstance(value, list):
-        return [_set_aside(element) for element in value]
-    if not isinstance(value, dict):
-        return value
-    found = {key: _set_aside(member) for key, member in value.items()}
-    label = value.get("key")
-    if (
-        isinstance(label, str)
-        and len(value) > 1
-        and _LABEL_KEYS.issuperset(value)
-        and _LABEL_KEY.fullmatch(label)
-    ):
-        found[_PLACEHOLDER] = found.pop("key")
-    return found
-
-
-def _restored(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_restored(element) for element in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        "key" if key == _PLACEHOLDER else key: _restored(member) for key, member in value.items()
     }

@@ -32,7 +32,7 @@ from leadline.inventory.kubernetes.kinds import (
 )
 from leadline.inventory.kubernetes.models import Gap
 from leadline.inventory.kubernetes.objects import Malformed, Part, dump_of, gaps_dump, object_name
-from leadline.inventory.redaction import redact_dump
+from leadline.inventory.redaction import redact_document
 from leadline.units import format_size
 
 # Objects of real clusters have about 20 levels.
@@ -277,7 +277,7 @@ def _take(found: _Gathered, path: Path) -> None:
     found.taken_bytes += len(content)
     answer = _ceph_name(path.name)
     if answer is not None:
-        found.ceph.setdefault(answer, redact_dump(content))
+        found.ceph.setdefault(answer, redact_document(content))
         return
     if path.name == GAPS:
         _take_gaps(found, path, content)

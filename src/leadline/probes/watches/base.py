@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Self
 
 import orjson
 
+from leadline.environment import child_environment
 from leadline.errors import LeadlineError
 
 
@@ -229,6 +230,7 @@ def _open_in_namespace(filesystem: str, mount_point: Path, name: str) -> int:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env=child_environment(),
     )
     assert child.stdin is not None
     assert child.stdout is not None

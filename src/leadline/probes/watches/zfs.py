@@ -13,7 +13,6 @@ behind.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from typing import IO, Final
 
 from leadline.archive import layout
 from leadline.connect import programs
+from leadline.environment import child_environment
 from leadline.probes.watches.base import Line, SamplingWatch
 
 _KSTATS: Final = Path("/proc/spl/kstat/zfs")
@@ -123,7 +123,7 @@ def _print_into(stream: IO[bytes], command: Sequence[str]) -> subprocess.Popen[b
         stdin=subprocess.DEVNULL,
         stdout=stream,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"LC_ALL": "C"},
+        env=child_environment(LC_ALL="C"),
         start_new_session=True,  # Ctrl-C on the terminal reaches only Leadline
     )
 
@@ -145,7 +145,7 @@ def read_answer(command: Sequence[str], bound_s: float = _ANSWER_S) -> str:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        env=os.environ | {"LC_ALL": "C"},
+        env=child_environment(LC_ALL="C"),
         start_new_session=True,
     )
     try:

@@ -89,7 +89,7 @@ def test_files_in_a_config_map_stay_json() -> None:
 
 def test_a_setting_of_longhorns_that_names_a_secret() -> None:
     item = {"kind": "Setting", "metadata": {"name": "backup-target-credential-secret"}}
-    assert clean_object({**item, "value": "hunter2"})["value"] == "[redacted]"
+    assert clean_object({**item, "value": "hunter2"})["value"] == "[redacted:secret-name]"
 
 
 def test_environments_and_scripts_of_containers_are_not_kept() -> None:

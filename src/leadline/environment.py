@@ -1,0 +1,31 @@
+"""The environment of every program that Leadline starts.
+
+An allow-list: a program gets the variables that it needs and no other. Secrets in the user's
+environment then reach no log, core dump or /proc/PID/environ of a child.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_ALWAYS = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "TMPDIR", "LANG", "LANGUAGE"),
+    "LD_LIBRARY_PATH",
+)
+_ALWAYS_PREFIXES = ("LC_", "XDG_")
+# Of Ceph's programs and of those that link its libraries, such as fio.
+CEPH = ("CEPH_CONF", "CEPH_ARGS", "CEPH_KEYRING", "CEPH_LIB")
+SSH = ("SSH_AUTH_SOCK", "KRB5CCNAME", "KRB5_CONFIG")
+COMPILER = ("CC", "CPATH", "LIBRARY_PATH")
+
+
+def child_environment(*names: str, **settings: str) -> Mapping[str, str]:
+    """Return the environment of a program: what every program needs, the variables `names` where
+    they are set, and `settings`, which come first."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _ALWAYS or name in names or name.startswith(_ALWAYS_PREFIXES)
+    }
+    return kept | settings
