@@ -44,11 +44,12 @@ def ceph_differences(base: CephInventory, candidate: CephInventory, pools: Pools
     same_cluster = base.fsid == candidate.fsid
     if same_cluster:
         found.identical.append("the same cluster")
-    ours = _system(base, [names[0] for names in pools.values()])
-    theirs = _system(candidate, [names[1] for names in pools.values()])
-    found.compare(
-        "software.ceph", Topic.SOFTWARE, _release(base), _release(candidate), what="release"
+    both = base, candidate
+    ours, theirs = (
+        _system(inventory, [names[at] for names in pools.values()])
+        for at, inventory in enumerate(both)
     )
+    found.compare("software.ceph", Topic.SOFTWARE, [*map(_release, both)], what="release")
     found.compare_facts("topology", ours, theirs, _TOPOLOGY)
     compare_media(found, ours.osds, theirs.osds)
     compare_pools(found, base, candidate, pools)
@@ -56,22 +57,21 @@ def ceph_differences(base: CephInventory, candidate: CephInventory, pools: Pools
         found.compare(
             "pools.others",
             Topic.PLACEMENT,
-            _other_pools(ours, theirs),
-            _other_pools(theirs, ours),
+            (_other_pools(ours, theirs), _other_pools(theirs, ours)),
             same="",
             meaning="pools that the other cluster does not have; they share OSDs and placement "
             "groups",
         )
     found.compare_facts("placement", ours, theirs, _PLACEMENT)
     _compare_encryption(found, base, candidate)
-    mds = _mds(base), _mds(candidate)
-    if mds != ("no MDS", "no MDS"):
-        found.compare("services.mds", Topic.SERVICES, *mds, what="CephFS:", same=f"MDS {mds[0]}")
+    mds = [*map(_mds, both)]
+    if mds != ["no MDS", "no MDS"]:
+        found.compare("services.mds", Topic.SERVICES, mds, what="CephFS:", same=f"MDS {mds[0]}")
     _compare_capacity(found, base, candidate)
     found.compare_facts("health", ours, theirs, _HEALTH)
-    flags = [listed(sorted(set(system.flags) - _QUIET_FLAGS)) for system in (base, candidate)]
+    flags = [listed(sorted(set(system.flags) - _QUIET_FLAGS)) for system in both]
     same = "" if flags[0] == "none" else None
-    found.compare("health.flags", Topic.CAPACITY, *flags, what="flags", same=same)
+    found.compare("health.flags", Topic.CAPACITY, flags, what="flags", same=same)
     _compare_settings(found, base, candidate)
     return found.result()
 
@@ -156,7 +156,7 @@ def _pgs_per_osd_alike(base: _System, candidate: _System) -> bool:
     return abs(ours - theirs) <= _PGS_PER_OSD_SHARE * max(ours, theirs)
 
 
-def _target_pg_per_osd(system: _System) -> str | None:
+def _target_pg(system: _System) -> str | None:
     autoscaler = system.inventory.autoscaler
     return str(autoscaler.target_pg_per_osd) if autoscaler.target_told_by else None
 
@@ -177,13 +177,7 @@ _PLACEMENT: tuple[Fact[_System], ...] = (
         meaning="replicas of placement groups on an average OSD",
         alike=_pgs_per_osd_alike,
     ),
-    Fact(
-        "target_pg_per_osd",
-        Topic.PLACEMENT,
-        _target_pg_per_osd,
-        what="target PGs per OSD",
-        same="",
-    ),
+    Fact("target_pg_per_osd", Topic.PLACEMENT, _target_pg, what="target PGs per OSD", same=""),
     Fact("balancer", Topic.PLACEMENT, lambda system: system.inventory.balancer, what="balancer"),
     Fact(
         "primary_affinity",
@@ -218,14 +212,14 @@ def _compare_encryption(found: Collector, base: CephInventory, candidate: CephIn
     if len(known) == 1:
         texts = known.pop()
         same = f"wire {texts[0]}"
-        found.compare("encryption.wire", Topic.ENCRYPTION, *texts, what="on the wire", same=same)
+        found.compare("encryption.wire", Topic.ENCRYPTION, texts, what="on the wire", same=same)
     else:
         for key, what, *both in wires:
-            found.compare(f"encryption.wire.{key}", Topic.ENCRYPTION, *both, what=f"wire {what}")
+            found.compare(f"encryption.wire.{key}", Topic.ENCRYPTION, both, what=f"wire {what}")
     crypts = [_at_rest(inventory) for inventory in (base, candidate)]
     if any(crypts):
         rest = [text or "on no OSD that the cluster knows of" for text in crypts]
-        found.compare("encryption.at_rest", Topic.ENCRYPTION, *rest, same="dm-crypt on all OSDs")
+        found.compare("encryption.at_rest", Topic.ENCRYPTION, rest, same="dm-crypt on all OSDs")
     else:
         found.unknown.append("encryption at rest")
 
@@ -266,7 +260,7 @@ def _compare_capacity(found: Collector, base: CephInventory, candidate: CephInve
     found.compare(
         "capacity.used",
         Topic.CAPACITY,
-        *texts,
+        texts,
         what="capacity used",
         same=f"about {texts[0]} of the capacity used",
         alike=abs((used[0] or 0.0) - (used[1] or 0.0)) <= _USED_SHARE,
@@ -275,8 +269,7 @@ def _compare_capacity(found: Collector, base: CephInventory, candidate: CephInve
     found.compare(
         "capacity.created",
         Topic.CAPACITY,
-        base.created,
-        candidate.created,
+        (base.created, candidate.created),
         what="age",
         same="age to within a month",
         meaning="the day of the cluster's creation; data written and deleted since has fragmented "
@@ -363,8 +356,8 @@ def _compare_settings(found: Collector, base: CephInventory, candidate: CephInve
         left, right = ours.get(key, []), theirs.get(key, [])
         if not _alike(left, right):
             changed = True
-            path = f"settings.{key[0]}.{key[1]}"
-            found.compare(path, Topic.SETTINGS, _format_values(left), _format_values(right))
+            texts = _format_values(left), _format_values(right)
+            found.compare(f"settings.{key[0]}.{key[1]}", Topic.SETTINGS, texts)
     if not changed:
         found.identical.append("settings that affect I/O")
 

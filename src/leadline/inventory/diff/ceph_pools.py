@@ -156,7 +156,7 @@ def compare_media(found: Collector, base: tuple[Osd, ...], candidate: tuple[Osd,
     found.compare(
         "media.osd_size",
         Topic.MEDIA,
-        *map(_format_range, sizes),
+        [*map(_format_range, sizes)],
         what="size of OSDs",
         same=f"OSDs of {format_size(median(sizes[0]))}" if sizes[0] else None,
         alike=all(sizes) and _alike(min, *sizes) and _alike(max, *sizes),

@@ -54,7 +54,7 @@ def kubernetes_differences(
     for name in versions[0]:
         if name in versions[1]:
             texts = [images[name] for images in versions]
-            found.compare(f"drivers.{name}", Topic.SOFTWARE, *texts, what=name, same="")
+            found.compare(f"drivers.{name}", Topic.SOFTWARE, texts, what=name, same="")
     if base.nodes and candidate.nodes:
         found.compare_facts("kubernetes", base.nodes, candidate.nodes, _NODES)
     _compare_classes(found, both, classes)
@@ -65,7 +65,7 @@ def kubernetes_differences(
             _compare_disk_pools(found, both)
     if base.zfs_pools and candidate.zfs_pools:
         counts = [counted(len(inventory.zfs_pools), "ZFS pool") for inventory in both]
-        found.compare("zfs.pools", Topic.TOPOLOGY, *counts)
+        found.compare("zfs.pools", Topic.TOPOLOGY, counts)
     if base.longhorn and candidate.longhorn:
         _compare_longhorn(found, base.longhorn, candidate.longhorn)
     for system, inventory in (("baseline", base), ("candidate", candidate)):
@@ -211,7 +211,7 @@ def _compare_classes(found: Collector, both: Inventories, classes: Classes) -> N
         for at, inventory in enumerate(both):
             present = {item.name for item in inventory.storage_classes}
             texts.append(listed(sorted(present - {pair[at] for pair in classes.values()})))
-        found.compare("storage_classes.others", Topic.VOLUMES, *texts, same="")
+        found.compare("storage_classes.others", Topic.VOLUMES, texts, same="")
 
 
 def _compare_each(
@@ -324,7 +324,7 @@ def _compare_rook(found: Collector, both: Inventories, classes: Classes) -> None
             texts = [side.get(daemon, _UNSET) for side in limits]
             what = f"resources of {daemon}:"
             path = f"rook.resources.{daemon}"
-            found.compare(path, Topic.SERVICES, *texts, what=what, same="")
+            found.compare(path, Topic.SERVICES, texts, what=what, same="")
     if base.storage_clusters and candidate.storage_clusters:
         odf = base.storage_clusters[0], candidate.storage_clusters[0]
         found.compare_facts("odf", *odf, _ODF)
@@ -558,23 +558,22 @@ _IO_ENGINE = (
 def _compare_disk_pools(found: Collector, both: Inventories) -> None:
     pools = [inventory.disk_pools for inventory in both]
     counts = [counted(len(side), "disk pool") for side in pools]
-    found.compare("mayastor.disk_pools", Topic.TOPOLOGY, *counts)
+    found.compare("mayastor.disk_pools", Topic.TOPOLOGY, counts)
     encrypted = [_switch(all(pool.encrypted for pool in side)) for side in pools]
     what = "encryption of disk pools"
-    found.compare("encryption.disk_pools", Topic.ENCRYPTION, *encrypted, what=what)
+    found.compare("encryption.disk_pools", Topic.ENCRYPTION, encrypted, what=what)
 
 
 def _compare_longhorn(found: Collector, base: Longhorn, candidate: Longhorn) -> None:
     both = base, candidate
-    found.compare(
-        "longhorn.version", Topic.SOFTWARE, base.version, candidate.version, what="Longhorn"
-    )
+    versions = base.version, candidate.version
+    found.compare("longhorn.version", Topic.SOFTWARE, versions, what="Longhorn")
     counts = [f"{counted(item.disks, 'disk')} in {counted(item.nodes, 'node')}" for item in both]
-    found.compare("longhorn.disks", Topic.TOPOLOGY, *counts)
+    found.compare("longhorn.disks", Topic.TOPOLOGY, counts)
     settings = [
         {setting.name: setting.value or _UNSET for setting in item.settings} for item in both
     ]
     for name in dict.fromkeys((*settings[0], *settings[1])):
         values = [side.get(name) for side in settings]
         what = f"Longhorn's {name}"
-        found.compare(f"longhorn.{name}", Topic.SETTINGS, *values, what=what, same="")
+        found.compare(f"longhorn.{name}", Topic.SETTINGS, values, what=what, same="")
