@@ -9,6 +9,7 @@ from datetime import date
 from statistics import median
 
 from leadline.inventory.ceph.model import CephInventory, Health, Osd, Wire, WireMode
+from leadline.inventory.ceph.topology import compute_spread
 from leadline.inventory.diff.ceph_pools import compare_media, compare_pools
 from leadline.inventory.diff.model import Collector, Difference, Differing, Fact, Topic
 from leadline.text import counted, listed, percent
@@ -139,20 +140,16 @@ def _other_pools(system: _System, other: _System) -> str:
     return listed(sorted(name for name in names if name not in _MANAGER_POOLS))
 
 
-def _pgs_per_osd(system: _System) -> float | None:
-    counts = [
-        osd.pgs for osd in system.osds if osd.is_in and osd.weight != 0 and osd.pgs is not None
-    ]
-    return sum(counts) / len(counts) if counts else None
-
-
 def _format_pgs_per_osd(system: _System) -> str | None:
-    mean = _pgs_per_osd(system)
-    return None if mean is None else f"{mean:.0f}"
+    spread = compute_spread(system.osds)
+    return f"{spread.mean:.0f}" if spread else None
 
 
 def _pgs_per_osd_alike(base: _System, candidate: _System) -> bool:
-    ours, theirs = _pgs_per_osd(base) or 0.0, _pgs_per_osd(candidate) or 0.0
+    ours, theirs = (
+        spread.mean if (spread := compute_spread(system.osds)) else 0.0
+        for system in (base, candidate)
+    )
     return abs(ours - theirs) <= _PGS_PER_OSD_SHARE * max(ours, theirs)
 
 
