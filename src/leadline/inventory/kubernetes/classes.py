@@ -26,7 +26,7 @@ from leadline.inventory.kubernetes.models import (
     Volumes,
     ZfsVolumes,
 )
-from leadline.inventory.kubernetes.objects import Objects, Part, object_name
+from leadline.inventory.kubernetes.objects import Objects, Part, build, object_name
 
 # Read affinity of Ceph's clients: set by Rook, ceph-csi's settings or the arguments of its driver.
 # Sources: ceph-csi docs/deploy-rbd.md, Rook Documentation/Storage-Configuration/Ceph-CSI.
@@ -148,20 +148,17 @@ def class_reader(
     affinities = read_affinities(objects, clusters)
 
     def read(item: Part) -> StorageClass:
-        metadata = item.at("metadata")
-        notes = {key: part.on for key, part in metadata.at("annotations").members()}
+        notes = {key: part.on for key, part in item.at("metadata", "annotations").members()}
         parts = dict(item.at("parameters").members())
         given = {name: part.word for name, part in parts.items()}
         provisioner = item.at("provisioner").word
-        return StorageClass(
-            name=metadata.at("name").word,
-            provisioner=provisioner,
+        return build(
+            StorageClass,
+            item,
             default=any(notes.get(name) for name in _DEFAULT),
             default_virt=notes.get(_DEFAULT_VIRT, False),
             reclaim=item.at("reclaimPolicy").text or "Delete",
             binding=item.at("volumeBindingMode").text or "Immediate",
-            expansion=item.at("allowVolumeExpansion").on,
-            mount_options=item.at("mountOptions").texts(),
             parameters=tuple(Parameter(name=key, value=given[key]) for key in sorted(given)),
             volumes=_volumes(provisioner, given, parts, affinities),
         )
