@@ -11,7 +11,7 @@ from statistics import median
 from leadline.inventory.ceph.model import CephInventory, Health, Osd, Wire, WireMode
 from leadline.inventory.ceph.topology import compute_spread
 from leadline.inventory.diff.ceph_pools import compare_media, compare_pools
-from leadline.inventory.diff.model import Collector, Difference, Differing, Fact, Topic
+from leadline.inventory.diff.model import Collector, Difference, Differing, Fact, Topic, within
 from leadline.text import counted, listed, percent
 from leadline.units import format_latency
 
@@ -140,17 +140,14 @@ def _other_pools(system: _System, other: _System) -> str:
     return listed(sorted(name for name in names if name not in _MANAGER_POOLS))
 
 
-def _format_pgs_per_osd(system: _System) -> str | None:
+def _pgs_per_osd(system: _System) -> float | None:
     spread = compute_spread(system.osds)
-    return f"{spread.mean:.0f}" if spread else None
+    return spread.mean if spread else None
 
 
-def _pgs_per_osd_alike(base: _System, candidate: _System) -> bool:
-    ours, theirs = (
-        spread.mean if (spread := compute_spread(system.osds)) else 0.0
-        for system in (base, candidate)
-    )
-    return abs(ours - theirs) <= _PGS_PER_OSD_SHARE * max(ours, theirs)
+def _format_pgs_per_osd(system: _System) -> str | None:
+    mean = _pgs_per_osd(system)
+    return None if mean is None else f"{mean:.0f}"
 
 
 def _target_pg(system: _System) -> str | None:
@@ -172,7 +169,7 @@ _PLACEMENT: tuple[Fact[_System], ...] = (
         what="PGs per OSD",
         same="",
         meaning="replicas of placement groups on an average OSD",
-        alike=_pgs_per_osd_alike,
+        alike=within(_PGS_PER_OSD_SHARE, _pgs_per_osd),
     ),
     Fact("target_pg_per_osd", Topic.PLACEMENT, _target_pg, what="target PGs per OSD", same=""),
     Fact("balancer", Topic.PLACEMENT, lambda system: system.inventory.balancer, what="balancer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
+from leadline.inventory.diff.model import Collector, Differing, Fact, Topic, within
 from leadline.inventory.host import HostInventory, TargetInventory
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
@@ -52,11 +52,6 @@ def host_differences(
     return found.result()
 
 
-def _memory_alike(base: HostInventory, candidate: HostInventory) -> bool:
-    ours, theirs = base.memory_bytes, candidate.memory_bytes
-    return abs(ours - theirs) <= _MEMORY_SHARE * max(ours, theirs)
-
-
 def _client(key: str, text: Callable[[HostInventory], str]) -> Fact[HostInventory]:
     what = f"{key.replace('_', ' ')} of the load generator"
     return Fact(key, Topic.CLIENT, text, what=what, same="")
@@ -75,7 +70,7 @@ _CLIENT: tuple[Fact[HostInventory], ...] = (
         Topic.CLIENT,
         lambda host: format_size(host.memory_bytes),
         same="",
-        alike=_memory_alike,
+        alike=within(_MEMORY_SHARE, lambda host: host.memory_bytes),
     ),
 )
 
@@ -304,8 +299,7 @@ def _compare_modules(found: Collector, base: ZfsInventory, candidate: ZfsInvento
 def _alike(parameter: Parameter, left: str, right: str) -> bool:
     if left == right or not parameter.computed or not (left.isdecimal() and right.isdecimal()):
         return left == right
-    ours, theirs = int(left), int(right)
-    return abs(ours - theirs) <= _COMPUTED_SHARE * max(ours, theirs)
+    return within(_COMPUTED_SHARE, int)(left, right)
 
 
 def _dataset_fact(item: DatasetProperty) -> Fact[Below]:

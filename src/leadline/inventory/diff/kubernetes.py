@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
+from leadline.inventory.diff.model import Collector, Differing, Fact, Topic, within
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
@@ -32,8 +32,6 @@ Inventories = tuple[KubernetesInventory, KubernetesInventory]
 Nodes = tuple[Node, ...]
 
 _UNSET = "not set"
-# Firmware and kernel reserve a little memory, which differs between boots.
-_MEMORY_SHARE = 0.02
 _LONGEST_TAG = 60
 
 
@@ -144,11 +142,6 @@ def _format_memory(nodes: Nodes) -> str | None:
     return None if mean is None else f"{format_size(int(mean))} per node"
 
 
-def _memory_alike(base: Nodes, candidate: Nodes) -> bool:
-    ours, theirs = _mean_memory(base) or 0.0, _mean_memory(candidate) or 0.0
-    return abs(ours - theirs) <= _MEMORY_SHARE * max(ours, theirs)
-
-
 def _format_optional_size(size: int | None) -> str | None:
     return None if size is None else format_size(size)
 
@@ -172,7 +165,8 @@ _NODES: tuple[Fact[Nodes], ...] = (
         lambda node: _format_optional_size(node.hugepages_bytes),
         "huge pages of a node",
     ),
-    Fact("memory", Topic.CLIENT, _format_memory, same="", alike=_memory_alike),
+    # Firmware and kernel reserve a little memory, which differs between boots.
+    Fact("memory", Topic.CLIENT, _format_memory, same="", alike=within(0.02, _mean_memory)),
 )
 
 # StorageClasses of the compared volumes.

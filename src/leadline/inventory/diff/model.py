@@ -87,6 +87,18 @@ class Fact(Generic[System]):
     meaning: str = ""
 
 
+def within(
+    share: float, number: Callable[[System], float | None]
+) -> Callable[[System, System], bool]:
+    """Return whether a number of two systems differs by at most a share of the larger one."""
+
+    def alike(base: System, candidate: System) -> bool:
+        ours, theirs = number(base) or 0.0, number(candidate) or 0.0
+        return abs(ours - theirs) <= share * max(ours, theirs)
+
+    return alike
+
+
 @dataclass(slots=True, kw_only=True)
 class Collector:
     """Collects differences (of one `target`, or of all), equal facts and unknown facts."""

@@ -52,17 +52,17 @@ class CephVolumes(Snapshot):
     """
 
     kind: Literal["ceph-rbd", "cephfs"]
-    cluster_id: str
-    pool: str
-    data_pool: str = ""
-    fs_name: str = ""
-    image_features: str = ""
+    cluster_id: Annotated[str, At("clusterID")]
+    pool: Annotated[str, At("pool")]
+    data_pool: Annotated[str, At("dataPool")] = ""
+    fs_name: Annotated[str, At("fsName")] = ""
+    image_features: Annotated[str, At("imageFeatures")] = ""
     mounter: Mounter
     map_options: str = ""
     stripe: str = ""
     encrypted: bool
-    encryption_type: str = ""
-    kms_id: str = ""
+    encryption_type: Annotated[str, At("encryptionType")] = ""
+    kms_id: Annotated[str, At("encryptionKMSID")] = ""
     fs_type: str = ""
     read_affinity: ReadAffinity | None = None
 
@@ -71,11 +71,11 @@ class MayastorVolumes(Snapshot):
     """`replicas` None: the driver's default, one."""
 
     kind: Literal["mayastor"] = "mayastor"
-    replicas: int | None
-    protocol: str
+    replicas: Annotated[int | None, At("repl")]
+    protocol: Annotated[str, At("protocol")]
     thin: bool
     encrypted: bool = False
-    io_timeout_s: int | None = None
+    io_timeout_s: Annotated[int | None, At("ioTimeout")] = None
     fs_type: str = ""
 
 
@@ -83,13 +83,13 @@ class ZfsVolumes(Snapshot):
     """`dataset` is a ZFS file system, `zvol` a block device with another file system."""
 
     kind: Literal["zfs"] = "zfs"
-    pool: str
+    pool: Annotated[str, At("poolname")]
     layout: Literal["dataset", "zvol"]
     fs_type: str
-    record_size: str = ""
-    block_size: str = ""
-    compression: str = ""
-    dedup: str = ""
+    record_size: Annotated[str, At("recordsize")] = ""
+    block_size: Annotated[str, At("volblocksize")] = ""
+    compression: Annotated[str, At("compression")] = ""
+    dedup: Annotated[str, At("dedup")] = ""
     thin: bool | None = None
     shared: bool = False
 
@@ -99,12 +99,12 @@ class LonghornVolumes(Snapshot):
 
     kind: Literal["longhorn"] = "longhorn"
     data_engine: str
-    replicas: int | None
-    data_locality: str
+    replicas: Annotated[int | None, At("numberOfReplicas")]
+    data_locality: Annotated[str, At("dataLocality")]
     encrypted: bool
     migratable: bool
-    disk_selector: str = ""
-    node_selector: str = ""
+    disk_selector: Annotated[str, At("diskSelector")] = ""
+    node_selector: Annotated[str, At("nodeSelector")] = ""
     fs_type: str = ""
 
 
