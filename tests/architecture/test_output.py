@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import ROOT
 
 CLI = ROOT / "src" / "leadline" / "cli"
-# `options` has the three functions, `main` prints errors and tracebacks.
-PRINTERS = {"options.py", "main.py"}
+# `output` has the three functions, `main` prints errors and tracebacks.
+PRINTERS = {"output.py", "main.py"}
 VERBS = sorted(path for path in CLI.glob("*.py") if path.name not in PRINTERS)
 # What renders an answer, and what holds no text of others.
 RENDERED = re.compile(

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from leadline.inventory.layer import Layer
-from leadline.inventory.record import Record
+from leadline.inventory.layer import Layer, Record
 from leadline.inventory.redaction import Reason
 from leadline.metrics import Metric, Op
 

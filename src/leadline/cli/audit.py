@@ -10,9 +10,10 @@ import click
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.runs import find_run
 from leadline.audit.registry import audit, trusted
-from leadline.cli.options import echo_rendered, format_option, runs_option
+from leadline.cli.options import format_option, runs_option, this_session
+from leadline.cli.output import echo_rendered, print_document, print_json, print_refused
 from leadline.errors import Exit
 from leadline.findings import Finding
 
@@ -27,7 +28,7 @@ from leadline.findings import Finding
     help="What the files are; `leadline import --help` lists the kinds.",
 )
 @format_option("text", "json", "markdown", "junit")
-def command(what: tuple[str, ...], runs: Path | None, kind: str, output: str) -> Exit:
+def command(what: tuple[str, ...], runs: Path, kind: str, output: str) -> Exit:
     """Audit the numbers of a run, or of result files of any tool, and list what is wrong with the
     others cannot. Files are audited as they are; nothing is kept of them.
 
@@ -40,13 +41,13 @@ def command(what: tuple[str, ...], runs: Path | None, kind: str, output: str) ->
         leadline explain queue-depth-not-reached
     """
     if len(what) > 1 or (what and _is_file(what[0])):
-        return _audit_files([Path(one) for one in what], kind, output)
-    found = find_run(what[0] if what else "@latest", runs_folder(runs))
+        return _audit_files([Path(name) for name in what], runs, kind, output)
+    found = find_run(what[0] if what else "@latest", runs)
     findings = audit(found)
     if output == "json":
         from leadline.report.answers.run import audit_output
 
-        echo_rendered(audit_output(found, findings).to_json())
+        print_json(audit_output(found, findings))
     else:
         _print([(found, findings)], output)
     return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
@@ -57,8 +58,7 @@ def _is_file(name: str) -> bool:
     return path.exists() and not (path / layout.MANIFEST).is_file()
 
 
-def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
-    from leadline.cli.archives import tell_refused, this_session
+def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> Exit:
     from leadline.cli.progress import stopping
     from leadline.importing.archives import Labels, import_results
     from leadline.importing.gather import gather
@@ -66,7 +66,7 @@ def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
     for path in paths:
         if not path.exists():
             # A word that is neither a file nor alone may be a run, or a file with a typing error.
-            find_run(str(path), runs_folder(None))
+            find_run(str(path), runs)
     with stopping("nothing was kept"), tempfile.TemporaryDirectory(prefix="leadline-") as folder:
         name = paths[0].name if len(paths) == 1 else f"{len(paths)} files"
         imported = import_results(
@@ -78,12 +78,11 @@ def _audit_files(paths: Sequence[Path], kind: str, output: str) -> Exit:
         if output == "json":
             from leadline.report.answers.run import audit_output
 
-            answer = audit_output(None, findings, imported.refused)
-            echo_rendered(answer.to_json())
+            print_json(audit_output(None, findings, imported.refused))
         else:
             _print(audited, output)
-        tell_refused(imported.refused)
-    unread = any(one.expected for one in imported.refused)
+        print_refused(imported.refused)
+    unread = any(file.expected for file in imported.refused)
     return Exit.ANSWERED if trusted(findings) and not unread else Exit.NEGATIVE
 
 
@@ -98,11 +97,4 @@ def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> N
 
     for run, findings in audited:
         document = findings_document(run, figures(run, findings), findings)
-        if output == "markdown":
-            from leadline.report.render.markdown import render as markdown
-
-            echo_rendered(markdown(document).rstrip())
-        else:
-            from leadline.report.render.terminal import render, standard_output
-
-            render(standard_output(), document, trials=True)
+        print_document(document, output, trials=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from leadline.cli.options import echo_rendered, format_option, plan_options
+from leadline.cli.options import format_option, plan_options
+from leadline.cli.output import echo_rendered
 from leadline.errors import Exit
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.footprint import shared_layouts, target_footprint

@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from leadline import errors
-from leadline.archive.runs import find_run, list_runs, runs_folder
+from leadline.archive.runs import find_run, list_runs
 from leadline.archive.scrub import remove_interrupted
 from leadline.archive.writer import RunWriter, remove_abandoned_drafts
-from leadline.cli.options import echo_line, kubernetes_access, kubernetes_options, runs_option
+from leadline.cli.options import KUBERNETES_OPTIONS, KubernetesOptions, runs_option, with_options
+from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
 from leadline.targets.open import remove_leftovers
 
 
 @click.command()
-@click.argument("run", required=False)
+@click.argument("argument", metavar="[RUN]", required=False)
 @runs_option
 @click.option("--run", "named", metavar="ID", help="The same as the argument.")
-@click.option("--all", "every", is_flag=True, help="All runs; the default but with --kubernetes.")
+@click.option(
+    "--all", "all_runs", is_flag=True, help="All runs; the default but with --kubernetes."
+)
 @click.option(
     "--kubernetes",
     is_flag=True,
     help="Look for what carries Leadline's labels in a Kubernetes cluster, archive or not.",
 )
-@kubernetes_options
+@with_options(*KUBERNETES_OPTIONS)
 @click.option("--namespace", "-n", metavar="NAME", help="With --kubernetes: in this one only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def command(
-    run: str | None,
-    runs: Path | None,
-    named: str | None,
-    every: bool,
-    kubernetes: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str | None,
-    dry_run: bool,
-) -> Exit:
+def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
     machines and volumes, and labs that were brought up for the run.
@@ -59,75 +54,90 @@ def command(
         leadline clean perf-20261121-120000 --dry-run
         leadline clean --kubernetes --run perf-20261121-120000
     """
-    asked = run or named
-    if every and asked:
+    choice = CleanOptions(**given)
+    if choice.all_runs and choice.run:
         raise LeadlineError(
             errors.USAGE, "--all and a run contradict each other", hint="leave one of them away"
         )
-    if kubernetes or kubeconfig or context or namespace:
-        if not asked and not every:
-            raise LeadlineError(
-                errors.USAGE,
-                "what is to be removed from the cluster needs a name",
-                hint="`--run ID` for one run, or `--all` for every run of every user there",
-            )
-        return _in_cluster(kubeconfig, context, namespace, asked, dry_run=dry_run)
-    folder = runs_folder(runs)
-    found = [find_run(asked, folder)] if asked else list_runs(folder)
-    left = [one for one in found if one.left_behind or one.cleaning_unsealed]
+    if choice.in_cluster:
+        _clean_cluster(choice, dry_run=dry_run)
+    else:
+        _clean_archived(choice.run, runs, dry_run=dry_run)
+    return Exit.ANSWERED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanOptions(KubernetesOptions):
+    """What is cleaned: a run, or all, by their archives or in a Kubernetes cluster."""
+
+    argument: str | None
+    named: str | None
+    all_runs: bool
+    kubernetes: bool
+    namespace: str | None
+
+    @property
+    def run(self) -> str | None:
+        return self.argument or self.named
+
+    @property
+    def in_cluster(self) -> bool:
+        return bool(self.kubernetes or self.kubeconfig or self.context or self.namespace)
+
+
+def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
+    found = [find_run(name, folder)] if name else list_runs(folder)
+    left = [run for run in found if run.left_behind or run.cleaning_unsealed]
     if not dry_run:
         remove_abandoned()
         remove_abandoned_drafts(folder)
         remove_interrupted(folder)
-    stays: list[str] = []
-    for one in left:
+    problems: list[str] = []
+    for run in left:
         if dry_run:
-            for created in one.left_behind:
-                echo_line(f"{one.id}: would remove {created.path}")
+            for created in run.left_behind:
+                echo_line(f"{run.id}: would remove {created.path}")
             continue
-        with RunWriter.tidying(one.path) as writer:
-            done, problems = remove_leftovers(one, writer)
+        with RunWriter.tidying(run.path) as writer:
+            done, remaining = remove_leftovers(run, writer)
         for sentence in done:
-            echo_line(f"{one.id}: {sentence}")
-        stays += [f"{one.id}: {sentence}" for sentence in problems]
+            echo_line(f"{run.id}: {sentence}")
+        problems += [f"{run.id}: {sentence}" for sentence in remaining]
     if not left:
         echo_line("nothing was left behind")
-    _raise_if_any(stays)
-    return Exit.ANSWERED
+    _raise_if_any(problems)
 
 
-def _raise_if_any(stays: Sequence[str]) -> None:
-    """Raise LeadlineError(`left-behind`) for what could not be removed."""
-    if stays:
-        raise LeadlineError(
-            errors.LEFT_BEHIND,
-            "not everything that was left behind could be removed",
-            context=stays,
-            hint="the same command tries again when that is mended; all else is done",
-        )
-
-
-def _in_cluster(
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str | None,
-    run: str | None,
-    *,
-    dry_run: bool,
-) -> Exit:
+def _clean_cluster(choice: CleanOptions, *, dry_run: bool) -> None:
     from leadline.connect.kubernetes.cleanup import Removal, leftovers, remove
     from leadline.connect.kubernetes.client import Connection
 
-    with Connection(kubernetes_access(kubeconfig=kubeconfig, context=context)) as connection:
-        found = leftovers(connection, run=run, namespace=namespace)
+    if not choice.run and not choice.all_runs:
+        raise LeadlineError(
+            errors.USAGE,
+            "what is to be removed from the cluster needs a name",
+            hint="`--run ID` for one run, or `--all` for every run of every user there",
+        )
+    with Connection(choice.kubernetes_access()) as connection:
+        found = leftovers(connection, run=choice.run, namespace=choice.namespace)
         if not found:
             echo_line(f"nothing of Leadline's is in {connection.context}")
         elif dry_run:
-            for one in found:
-                echo_line(f"{one.run}: would remove the {one}")
+            for leftover in found:
+                echo_line(f"{leftover.run}: would remove the {leftover}")
         else:
-            done, stays = remove(found, Removal(connection=connection))
+            done, problems = remove(found, Removal(connection=connection))
             for sentence in done:
                 echo_line(sentence)
-            _raise_if_any(stays)
-    return Exit.ANSWERED
+            _raise_if_any(problems)
+
+
+def _raise_if_any(problems: Sequence[str]) -> None:
+    """Raise LeadlineError(`left-behind`) for what could not be removed."""
+    if problems:
+        raise LeadlineError(
+            errors.LEFT_BEHIND,
+            "not everything that was left behind could be removed",
+            context=problems,
+            hint="the same command tries again when that is mended; all else is done",
+        )

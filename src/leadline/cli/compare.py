@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline.cli.options import (
-    compare_options,
-    echo_error,
-    echo_line,
-    echo_rendered,
-    find_sides,
-    format_option,
-    of_kind,
-    parse_band,
-    runs_named,
-    runs_option,
-)
+from leadline.cli.options import ComparisonRequest, compare_options, format_option, runs_option
+from leadline.cli.output import echo_error, echo_line, echo_rendered, print_document, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -45,15 +34,7 @@ if TYPE_CHECKING:
 )
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
-    baseline: str,
-    candidate: str | None,
-    runs: Path | None,
-    by: str,
-    within: str,
-    band: str,
-    metrics: tuple[str, ...],
-    limits: tuple[str, ...],
-    output: str,
+    band: float, metrics: tuple[str, ...], limits: tuple[str, ...], output: str, **given: Any
 ) -> Exit:
     """Compare two runs, or two clusters, targets or labels of one run: every cell with its change,
     its interval and a verdict, next to the configuration differences of the two.
@@ -76,15 +57,14 @@ def command(
     from leadline.api import judging
     from leadline.metrics import Metric
 
-    share = parse_band(band)
+    request = ComparisonRequest(**given)
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     parsed = [parse_limit(limit) for limit in limits]
-    opened = runs_named(baseline, candidate, by, within, runs)
-    with judging(opened, verifying=False) as (judge, _):
+    with judging(request.find_runs(), verifying=False) as (judge, _):
         comparison = compare(
-            *find_sides(baseline, candidate, by, within, runs, judge),
-            by=of_kind(by, candidate),
-            band=share,
+            *request.find_sides(judge),
+            by=request.kind,
+            band=band,
             metrics=wanted,
             primary=[limit.selector for limit in parsed],
         )
@@ -92,12 +72,13 @@ def command(
     results = check_limits(comparison, parsed) if compared else ()
     _print(comparison, results, output)
     if not compared:
-        _tell_why_not(comparison)
+        _print_reasons(comparison)
         return Exit.NOT_COMPARABLE
-    return _limits_kept(results)
+    return _print_missed_limits(results)
 
 
-def _tell_why_not(comparison: Comparison) -> None:
+def _print_reasons(comparison: Comparison) -> None:
+    """Print why no cell can be compared."""
     from leadline import errors
     from leadline.errors import LeadlineError
     from leadline.report.words import listed
@@ -126,7 +107,7 @@ def _tell_why_not(comparison: Comparison) -> None:
     echo_error(problem)
 
 
-def _limits_kept(results: tuple[LimitResult, ...]) -> Exit:
+def _print_missed_limits(results: tuple[LimitResult, ...]) -> Exit:
     from leadline.analysis.comparison import Outcome
     from leadline.report.words import change_text, op_text, place
 
@@ -154,14 +135,9 @@ def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str
         headline = summary.summary[0] if summary.summary else ""
         answer = compare_output(comparison, headline, results)
         if output == "json":
-            echo_rendered(answer.to_json())
+            print_json(answer)
         else:
             echo_rendered(compare_csv(answer, output))
-    elif output == "markdown":
-        from leadline.report.render.markdown import render as markdown
-
-        echo_rendered(markdown(comparison_document(comparison)).rstrip())
     else:
-        from leadline.report.render.terminal import render, standard_output
-
-        render(standard_output(), summary)
+        document = comparison_document(comparison) if output == "markdown" else summary
+        print_document(document, output)

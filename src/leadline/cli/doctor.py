@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from leadline.cli.options import echo_line
+from leadline.cli.output import echo_line
 from leadline.engines.fio.choice import OLDEST
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import Exit, LeadlineError
@@ -28,8 +28,8 @@ class Check:
     what: str
     found: str
     ok: bool
-    needed: bool
-    hint: str
+    needed: bool = False
+    hint: str = ""
 
 
 @click.command()
@@ -61,7 +61,7 @@ def _fio() -> Check:
         engine.require_version()
     except LeadlineError as error:
         return Check(what="fio", found=error.fact, ok=False, needed=True, hint=error.hint or "")
-    return Check(what="fio", found=f"{version} (needs {oldest})", ok=True, needed=True, hint="")
+    return Check(what="fio", found=f"{version} (needs {oldest})", ok=True, needed=True)
 
 
 def _asynchronous() -> Check:
@@ -86,7 +86,6 @@ def _program(name: str, package: str, why: str) -> Callable[[], Check]:
             what=name,
             found=path or why,
             ok=path is not None,
-            needed=False,
             hint=f"install it: apt-get install {package}",
         )
 
@@ -97,13 +96,12 @@ def _lab() -> Check:
     try:
         require(LabDescription(), labs_folder(None))
     except LeadlineError as error:
-        return Check(what="lab", found=error.fact, ok=False, needed=False, hint=error.hint or "")
+        return Check(what="lab", found=error.fact, ok=False, hint=error.hint or "")
     no_zones = find_obstacle()
     return Check(
         what="lab",
         found=f"without zones and delay: {no_zones}" if no_zones else "can be brought up here",
         ok=no_zones is None,
-        needed=False,
         hint="the zones of a lab are network namespaces, joined by a small C program",
     )
 
@@ -120,7 +118,6 @@ def _kubernetes() -> Check:
         what="Kubernetes",
         found=", ".join(found) or "no kubeconfig: StorageClasses cannot be measured",
         ok=bool(found),
-        needed=False,
         hint="set $KUBECONFIG, or name one with --kubeconfig, as for kubectl",
     )
 
@@ -136,7 +133,6 @@ def _zfs() -> Check:
             what="ZFS",
             found=f"of the kernel; SUSPENDED: {', '.join(lost)}, of which all I/O waits",
             ok=False,
-            needed=False,
             hint=programs.suspended_error(lost[0]).hint or "",
         )
     elif Path("/dev/zfs").exists():
@@ -146,9 +142,7 @@ def _zfs() -> Check:
     else:
         found = "its programs are here, and the kernel has no module of it loaded"
     usable = programs.find("zpool") is not None and "no module" not in found
-    return Check(
-        what="ZFS", found=found, ok=usable, needed=False, hint=f"install it: {programs.GET_ZFS}"
-    )
+    return Check(what="ZFS", found=found, ok=usable, hint=f"install it: {programs.GET_ZFS}")
 
 
 def _root() -> Check:
@@ -156,7 +150,6 @@ def _root() -> Check:
         what="root",
         found="yes" if os.geteuid() == 0 else "no: block devices may be closed to this user",
         ok=os.geteuid() == 0,
-        needed=False,
         hint="directories need no root; for a device run as root or join its group",
     )
 

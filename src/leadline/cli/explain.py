@@ -9,7 +9,7 @@ import click
 from leadline import errors
 from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, page
-from leadline.cli.options import echo_line, echo_rendered
+from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit, LeadlineError
 
 

@@ -10,10 +10,9 @@ import click
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.archive.runs import runs_folder
 from leadline.audit.registry import audit
-from leadline.cli.archives import tell_refused, this_session
-from leadline.cli.options import echo_line, echo_rendered, format_option, runs_option
+from leadline.cli.options import format_option, runs_option, this_session
+from leadline.cli.output import echo_line, print_document, print_json, print_refused
 from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.findings import Finding
@@ -50,7 +49,7 @@ from leadline.importing.gather import gather, parse_label
 def command(
     kind: str,
     paths: tuple[Path, ...],
-    runs: Path | None,
+    runs: Path,
     name: str | None,
     cluster: str | None,
     target: str | None,
@@ -78,7 +77,7 @@ def command(
     with stopping("nothing was imported"):
         imported = import_results(
             gather(kind, paths),
-            runs_folder(runs),
+            runs,
             Labels(
                 run=name or f"import-{datetime.now(UTC):%Y%m%d-%H%M%S}",
                 cluster=cluster,
@@ -91,11 +90,11 @@ def command(
     if output == "json":
         from leadline.report.answers.run import import_output
 
-        echo_rendered(import_output(audited, imported.refused).to_json())
+        print_json(import_output(audited, imported.refused))
     else:
         _print(audited)
-    tell_refused(imported.refused)
-    return Exit.NEGATIVE if any(one.expected for one in imported.refused) else Exit.ANSWERED
+    print_refused(imported.refused)
+    return Exit.NEGATIVE if any(file.expected for file in imported.refused) else Exit.ANSWERED
 
 
 command.help = (command.help or "").replace("KINDS.", f"{', '.join(KINDS)}.")
@@ -109,8 +108,7 @@ def _may_name_a_folder(name: str) -> bool:
 
 def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
     from leadline.report.pages.run.page import import_document
-    from leadline.report.render.terminal import render, standard_output
 
-    render(standard_output(), import_document(audited))
+    print_document(import_document(audited), "text")
     for run, _ in audited:
         echo_line(f"archive: {run.path}", err=True)

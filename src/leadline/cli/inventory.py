@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
 from leadline.cli.options import (
-    cluster_access,
-    cluster_options,
-    echo_line,
-    echo_rendered,
+    CLUSTER_OPTIONS,
+    FILE,
+    KUBERNETES_OPTIONS,
+    ClusterOptions,
     format_option,
-    kubernetes_access,
-    kubernetes_options,
+    with_options,
 )
+from leadline.cli.output import echo_line, print_document, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -28,45 +29,32 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@cluster_options
+@with_options(*CLUSTER_OPTIONS)
 @click.option(
     "--kubernetes", is_flag=True, help="A Kubernetes cluster and what stores its volumes."
 )
-@kubernetes_options
+@with_options(*KUBERNETES_OPTIONS)
 @click.option(
     "--from-dir",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIR",
     help="Saved dumps instead of a live cluster: of Ceph, a must-gather, YAML of kubectl.",
 )
 @click.option(
     "--save",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIR",
     help="Also write the dumps there, without secrets, for --from-dir.",
 )
 @click.option(
     "--against",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="DIR",
     help="Show how it differs from the cluster that was saved there.",
 )
 @click.option("--full", is_flag=True, help="Also the settings from configuration files.")
 @format_option("text", "json", "markdown")
-def command(
-    lab: str | None,
-    ceph_conf: Path | None,
-    keyring: Path | None,
-    ceph_id: str | None,
-    kubernetes: bool,
-    kubeconfig: Path | None,
-    context: str | None,
-    from_dir: Path | None,
-    save: Path | None,
-    against: Path | None,
-    full: bool,
-    output: str,
-) -> Exit:
+def command(save: Path | None, against: Path | None, full: bool, output: str, **given: Any) -> Exit:
     """Say what a cluster is. Of Ceph: release, health, pools, why each has the placement groups it
     has, CRUSH, encryption, settings. Of Kubernetes: StorageClasses and what is behind them, nodes,
     drivers. Changes nothing.
@@ -79,74 +67,60 @@ def command(
         leadline inventory --from-dir must-gather --format markdown
         leadline inventory --from-dir new-cluster --against old-cluster
     """
-    ceph = {"--lab": lab, "--ceph-conf": ceph_conf, "--keyring": keyring, "--id": ceph_id}
-    of_kubernetes = {
-        "--kubernetes": kubernetes or None,
-        "--kubeconfig": kubeconfig,
-        "--context": context,
-    }
-    _refuse_two(from_dir, ceph, of_kubernetes)
-    dumps: Mapping[str, bytes]
-    if from_dir is not None:
-        dumps, source = _saved(from_dir, "--from-dir"), f"dumps of {from_dir}"
-    elif any(value is not None for value in of_kubernetes.values()):
-        dumps, source = _asked(kubeconfig, context)
-    else:
-        from leadline.connect.ceph import Connection
-        from leadline.probes.ceph import capture
-
-        access = cluster_access(lab=lab, ceph_conf=ceph_conf, keyring=keyring, ceph_id=ceph_id)
-        source = f"lab {lab}" if lab else str(access.conf)
-        with Connection(access) as connection:
-            dumps = capture(connection)
-    if save is not None:
-        _save(save, dumps)
     from leadline.analysis.explain.conditions import system_of
 
+    dumps, source = InventorySource(**given).read()
+    if save is not None:
+        _save(save, dumps)
     system = system_of(dumps)
-    baseline = None
-    if against is not None:
-        baseline = system_of(_saved(against, "--against"))
+    baseline = None if against is None else system_of(_saved(against, "--against"))
     if output == "json":
-        answer = _output(system, source, baseline, against)
-        echo_rendered(answer.to_json())
-        return Exit.ANSWERED
-    document = _document(system, source, baseline, against)
-    if output == "markdown":
-        from leadline.report.render.markdown import render as render_markdown
-
-        echo_rendered(render_markdown(document).rstrip())
-        return Exit.ANSWERED
-    from leadline.report.render.terminal import render, standard_output
-
-    render(standard_output(), document, full=full)
+        print_json(_output(system, source, baseline, against))
+    else:
+        print_document(_document(system, source, baseline, against), output, full=full)
     return Exit.ANSWERED
 
 
-def _refuse_two(
-    from_dir: Path | None, ceph: Mapping[str, object], of_kubernetes: Mapping[str, object]
-) -> None:
-    """One cluster is asked for. Raises LeadlineError(`usage`)."""
-    named = [
-        [name for name, value in one.items() if value is not None] for one in (ceph, of_kubernetes)
-    ]
-    ways = [*(["--from-dir"] if from_dir is not None else []), *(one[0] for one in named if one)]
-    if len(ways) > 1:
-        raise LeadlineError(
-            errors.USAGE,
-            f"{ways[0]} and {ways[1]} name two clusters",
-            hint="leave one of them away",
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InventorySource(ClusterOptions):
+    """The options that name a cluster, or a folder of saved dumps."""
 
+    kubernetes: bool
+    from_dir: Path | None
 
-def _asked(kubeconfig: Path | None, context: str | None) -> tuple[Mapping[str, bytes], str]:
-    """The dumps of a live Kubernetes cluster, and what to call it."""
-    from leadline.connect.kubernetes.client import Connection
-    from leadline.probes.kubernetes import capture
+    def read(self) -> tuple[Mapping[str, bytes], str]:
+        """Return the dumps of the cluster, and what to call it.
 
-    access = kubernetes_access(kubeconfig=kubeconfig, context=context)
-    with Connection(access) as connection:
-        return capture(connection), f"context {connection.context}"
+        Raises:
+            LeadlineError: `usage`: two clusters are named.
+        """
+        ceph = self.given("lab", "ceph_conf", "keyring", "ceph_id")
+        kubernetes = self.given("kubernetes", "kubeconfig", "context")
+        named = [names[0] for names in (self.given("from_dir"), ceph, kubernetes) if names]
+        if len(named) > 1:
+            raise LeadlineError(
+                errors.USAGE,
+                f"{named[0]} and {named[1]} name two clusters",
+                hint="leave one of them away",
+            )
+        if self.from_dir is not None:
+            return _saved(self.from_dir, "--from-dir"), f"dumps of {self.from_dir}"
+        return self._capture_kubernetes() if kubernetes else self._capture_ceph()
+
+    def _capture_kubernetes(self) -> tuple[Mapping[str, bytes], str]:
+        from leadline.connect.kubernetes.client import Connection
+        from leadline.probes.kubernetes import capture
+
+        with Connection(self.kubernetes_access()) as connection:
+            return capture(connection), f"context {connection.context}"
+
+    def _capture_ceph(self) -> tuple[Mapping[str, bytes], str]:
+        from leadline.connect.ceph import Connection
+        from leadline.probes.ceph import capture
+
+        access, name = self.ceph_access()
+        with Connection(access) as connection:
+            return capture(connection), name
 
 
 def _saved(folder: Path, option: str) -> Mapping[str, bytes]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 
 from leadline import errors
-from leadline.cli.options import echo_line, echo_rendered, format_option
+from leadline.cli.options import FILE, format_option
+from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.cli.progress import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.lab import LabOverrides, Store, Topology
@@ -26,98 +30,89 @@ from leadline.report.answers.systems import (
 from leadline.text import visible
 from leadline.units import format_duration, format_latency, format_size
 
+_HEALTH_TIMEOUT_S = 5.0
+
+
 # A lab as text.
 
 
 def describe(lab: OneLabOutput) -> str:
-    """A lab for people."""
-    rows = [("folder", lab.folder)]
-    if lab.topology is not None:
-        rows.append(("topology", f"{lab.topology}: {_spread(lab.topology, lab.osds, lab.domains)}"))
-    if lab.store is not None and lab.osd_size_bytes is not None:
-        rows.append(("store", f"{lab.store}, {format_size(lab.osd_size_bytes)} each"))
-    if lab.authentication is not None:
-        who = "cephx" if lab.authentication else "no"
-        how = "encrypted" if lab.encryption else "plain"
-        rows.append(("security", f"{who} authentication, {how} connections"))
-    rows += _network_rows(lab)
-    rows += _processor_rows(lab)
-    if lab.pools:
-        rows.append(("pools", ", ".join(pool.name for pool in lab.pools)))
-    if lab.cephfs or lab.cephfs_note:
-        rows.append(("CephFS", lab.cephfs or f"not mounted: {lab.cephfs_note}"))
-    if lab.conf:
-        rows.append(("conf", lab.conf))
-    if lab.steps:
-        rows.append(("came up in", format_duration(lab.steps[-1].done_s)))
-    if lab.health:
-        rows.append(("health", lab.health))
-    rows += _process_rows(lab)
+    """Return a lab as lines of text."""
     lines = [f"lab {lab.name}: {lab.condition}"]
-    lines += [f"  {key:<11}{text}" for key, text in rows]
+    lines += [f"  {key:<11}{text}" for key, text in (*_setup_rows(lab), *_state_rows(lab))]
     return "\n".join(map(visible, lines))
 
 
-def _network_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
-    rows = []
+_DOMAINS = {
+    Topology.MULTI_ZONE.value: "zones",
+    Topology.SINGLE_ZONE.value: "racks of one zone",
+    Topology.HOSTS.value: "hosts of one zone",
+}
+
+
+def _setup_rows(lab: OneLabOutput) -> Iterator[tuple[str, str]]:
+    yield "folder", lab.folder
+    if lab.topology is not None:
+        where = _DOMAINS[lab.topology]
+        yield "topology", f"{lab.topology}: {lab.osds} OSDs in {lab.domains} {where}"
+    if lab.store is not None and lab.osd_size_bytes is not None:
+        yield "store", f"{lab.store}, {format_size(lab.osd_size_bytes)} each"
+    if lab.authentication is not None:
+        who = "cephx" if lab.authentication else "no"
+        how = "encrypted" if lab.encryption else "plain"
+        yield "security", f"{who} authentication, {how} connections"
     if lab.zones:
         zones = ", ".join(f"{zone.name} {zone.address}" for zone in lab.zones)
         each = "a namespace each" if len(lab.zones) > 1 else "one namespace"
-        rows.append(("network", f"{each}: {zones}; clients in {lab.zones[0].name}"))
+        yield "network", f"{each}: {zones}; clients in {lab.zones[0].name}"
     elif lab.network_note:
-        rows.append(("network", f"loopback, without zones or delay: {lab.network_note}"))
-    asked = lab.inter_zone_rtt_s
-    if asked:
+        yield "network", f"loopback, without zones or delay: {lab.network_note}"
+    if lab.inter_zone_rtt_s:
         force = "" if lab.zones else ", not in force"
-        rows.append(("round trip", f"{format_latency(asked)} asked for{force}"))
-    for one in lab.round_trips:
-        least, median = format_latency(one.min_s), format_latency(one.median_s)
-        pair = f"{one.source} - {one.destination}"
-        rows.append(("", f"{pair}: {least} at least, {median} median of {one.received} pings"))
-    return rows
+        yield "round trip", f"{format_latency(lab.inter_zone_rtt_s)} asked for{force}"
+    for trip in lab.round_trips:
+        least, median = format_latency(trip.min_s), format_latency(trip.median_s)
+        pair = f"{trip.source} - {trip.destination}"
+        yield "", f"{pair}: {least} at least, {median} median of {trip.received} pings"
 
 
-def _spread(topology: str, osds: int | None, domains: int | None) -> str:
-    where = {
-        Topology.MULTI_ZONE.value: "zones",
-        Topology.SINGLE_ZONE.value: "racks of one zone",
-        Topology.HOSTS.value: "hosts of one zone",
-    }[topology]
-    return f"{osds} OSDs in {domains} {where}"
+def _state_rows(lab: OneLabOutput) -> Iterator[tuple[str, str]]:
+    if lab.cpu_per_host is not None:
+        force = "" if lab.cpu_groups else ", not in force"
+        yield "processor", f"{lab.cpu_per_host:g} cores for the OSDs of each host{force}"
+        for group in lab.cpu_groups:
+            share = group.throttled_share
+            held = "" if share is None else f", used up in {share:.0%} of its periods"
+            yield "", f"{group.host}: {group.folder}{held}"
+    if lab.pools:
+        yield "pools", ", ".join(pool.name for pool in lab.pools)
+    if lab.cephfs or lab.cephfs_note:
+        yield "CephFS", lab.cephfs or f"not mounted: {lab.cephfs_note}"
+    if lab.conf:
+        yield "conf", lab.conf
+    if lab.steps:
+        yield "came up in", format_duration(lab.steps[-1].done_s)
+    if lab.health:
+        yield "health", lab.health
+    if lab.processes:
+        alive = [process for process in lab.processes if process.alive]
+        memory = format_size(sum(process.memory_bytes for process in alive))
+        yield "processes", f"{len(alive)}, {memory} of memory"
+    for process in lab.processes:
+        state = f"pid {process.pid}, {format_size(process.memory_bytes)}"
+        yield "", f"{process.name} {state if process.alive else 'has died'}"
 
 
-def _processor_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
-    if lab.cpu_per_host is None:
-        return []
-    force = "" if lab.cpu_groups else ", not in force"
-    rows = [("processor", f"{lab.cpu_per_host:g} cores for the OSDs of each host{force}")]
-    for one in lab.cpu_groups:
-        share = one.throttled_share
-        held = "" if share is None else f", used up in {share:.0%} of its periods"
-        rows.append(("", f"{one.host}: {one.folder}{held}"))
-    return rows
+def _labs_folder(_context: click.Context, _option: click.Parameter, given: Path | None) -> Path:
+    from leadline.lab.state import labs_folder
 
+    return labs_folder(given)
 
-def _process_rows(lab: OneLabOutput) -> list[tuple[str, str]]:
-    if not lab.processes:
-        return []
-    alive = [one for one in lab.processes if one.alive]
-    memory = format_size(sum(one.memory_bytes for one in alive))
-    rows = [("processes", f"{len(alive)}, {memory} of memory")]
-    rows += [
-        ("", f"{one.name} pid {one.pid}, {format_size(one.memory_bytes)}")
-        if one.alive
-        else ("", f"{one.name} has died")
-        for one in lab.processes
-    ]
-    return rows
-
-
-_HEALTH_TIMEOUT_S = 5.0
 
 labs_option = click.option(
     "--labs",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_labs_folder,
     help="Folder of the labs; else $LEADLINE_LABS, else ~/.local/state/leadline/labs.",
 )
 
@@ -141,9 +136,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("name")
-@click.argument(
-    "description", required=False, type=click.Path(path_type=Path), metavar="[FILE.yaml]"
-)
+@click.argument("description", required=False, type=FILE, metavar="[FILE.yaml]")
 @click.option(
     "--topology", metavar="|".join(Topology), help="Three zones (the default), racks, or hosts."
 )
@@ -168,11 +161,11 @@ def command() -> None:
 def up(
     name: str,
     description: Path | None,
-    labs: Path | None,
+    labs: Path,
     keep: bool,
     quiet: bool,
     output: str,
-    **given: object,
+    **given: Any,
 ) -> Exit:
     """Bring a lab up and wait until it is healthy.
 
@@ -186,19 +179,19 @@ def up(
         leadline lab up five --topology hosts --osds 5 --cpu-per-host 0.15
     """
     from leadline.lab.cluster import bring_up
-    from leadline.lab.state import labs_folder
     from leadline.plan.lab import load_description
 
-    overrides = LabOverrides(**given)  # type: ignore[arg-type]
-    wanted = load_description(description, overrides)
-    folder = labs_folder(labs)
+    wanted = load_description(description, LabOverrides(**given))
     with (
         stopping(f"what there was of the lab {name!r} is removed"),
         steps(f"lab {name}", quiet=quiet) as observe,
     ):
-        lab = bring_up(name, wanted, folder, observe, keep=keep)
-    for note in _notes(lab.network_note, lab.cephfs_note):
-        echo_line(f"note: {note}", err=True)
+        lab = bring_up(name, wanted, labs, observe, keep=keep)
+    if lab.network_note:
+        where = "all is on the loopback device, without zones or delay"
+        echo_line(f"note: {where}: {lab.network_note}", err=True)
+    if lab.cephfs_note:
+        echo_line(f"note: CephFS is not mounted: {lab.cephfs_note}", err=True)
     _print(_described(lab.folder), output)
     return Exit.ANSWERED
 
@@ -207,7 +200,7 @@ def up(
 @click.argument("name")
 @labs_option
 @format_option("text", "json")
-def status(name: str, labs: Path | None, output: str) -> Exit:
+def status(name: str, labs: Path, output: str) -> Exit:
     """Say how a lab is: its processes, health, pools, and the delay measured between zones.
 
     Ends with exit status 1 if it is not up.
@@ -217,12 +210,11 @@ def status(name: str, labs: Path | None, output: str) -> Exit:
         leadline lab status study
     """
     from leadline.lab.cluster import survey
-    from leadline.lab.state import lab_folder, labs_folder, not_found
+    from leadline.lab.state import lab_folder, not_found
 
-    where = labs_folder(labs)
-    folder = lab_folder(name, where)
-    if folder not in {one.folder for one in survey(where)}:
-        raise not_found(name, where)
+    folder = lab_folder(name, labs)
+    if folder not in {lab.folder for lab in survey(labs)}:
+        raise not_found(name, labs)
     answer = _described(folder, ask=True)
     _print(answer, output)
     return Exit.ANSWERED if answer.condition == "up" else Exit.NEGATIVE
@@ -231,7 +223,7 @@ def status(name: str, labs: Path | None, output: str) -> Exit:
 @command.command("list")
 @labs_option
 @format_option("text", "json")
-def list_labs(labs: Path | None, output: str) -> Exit:
+def list_labs(labs: Path, output: str) -> Exit:
     """List the labs, with what a killed `lab up` or `lab down` left.
 
     \b
@@ -239,29 +231,27 @@ def list_labs(labs: Path | None, output: str) -> Exit:
         leadline lab list
     """
     from leadline.lab.cluster import survey
-    from leadline.lab.state import labs_folder
 
-    where = labs_folder(labs)
-    found = LabOutput(labs=[_described(one.folder) for one in survey(where)])
+    found = LabOutput(labs=[_described(lab.folder) for lab in survey(labs)])
     if output == "json":
-        echo_rendered(found.to_json())
+        print_json(found)
         return Exit.ANSWERED
     if not found.labs:
-        echo_line(f"no labs in {where}", err=True)
+        echo_line(f"no labs in {labs}", err=True)
     from leadline.report.render.rows import render_rows
 
     columns = ("lab", "condition", "topology", "OSDs", "store", "memory", "since")
     rows = [
         (
-            one.name,
-            one.condition,
-            one.topology,
-            one.osds,
-            one.store,
-            format_size(sum(process.memory_bytes for process in one.processes)),
-            one.created_at,
+            lab.name,
+            lab.condition,
+            lab.topology,
+            lab.osds,
+            lab.store,
+            format_size(sum(process.memory_bytes for process in lab.processes)),
+            lab.created_at,
         )
-        for one in found.labs
+        for lab in found.labs
     ]
     echo_rendered(render_rows(columns, rows, "text"))
     return Exit.ANSWERED
@@ -271,7 +261,7 @@ def list_labs(labs: Path | None, output: str) -> Exit:
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "every", is_flag=True, help="All labs of the folder.")
 @labs_option
-def down(names: tuple[str, ...], every: bool, labs: Path | None) -> Exit:
+def down(names: tuple[str, ...], every: bool, labs: Path) -> Exit:
     """Take labs down: processes, mounts, memory and files, whatever there is of them.
 
     \b
@@ -281,7 +271,7 @@ def down(names: tuple[str, ...], every: bool, labs: Path | None) -> Exit:
     """
     from leadline.lab.cluster import survey
     from leadline.lab.down import take_down
-    from leadline.lab.state import lab_folder, labs_folder, not_found
+    from leadline.lab.state import lab_folder, not_found
 
     if every == bool(names):
         raise LeadlineError(
@@ -289,12 +279,11 @@ def down(names: tuple[str, ...], every: bool, labs: Path | None) -> Exit:
             "name the labs to take down, or --all, and not both",
             hint="`leadline lab list`",
         )
-    where = labs_folder(labs)
-    folders = [one.folder for one in survey(where)] if every else []
-    folders += [lab_folder(name, where) for name in names]
+    folders = [lab.folder for lab in survey(labs)] if every else []
+    folders += [lab_folder(name, labs) for name in names]
     for folder in folders:
         if not take_down(folder) and not every:
-            raise not_found(folder.name, where)
+            raise not_found(folder.name, labs)
         echo_line(f"lab {folder.name}: down", err=True)
     return Exit.ANSWERED
 
@@ -303,7 +292,7 @@ def down(names: tuple[str, ...], every: bool, labs: Path | None) -> Exit:
 @click.argument("name")
 @labs_option
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
-def shell(name: str, labs: Path | None, words: tuple[str, ...]) -> None:
+def shell(name: str, labs: Path, words: tuple[str, ...]) -> None:
     """Run a command, or a shell, where the lab's clients are: ceph, rbd, rados and fio reach it.
 
     Ends with the command's own exit status.
@@ -314,9 +303,8 @@ def shell(name: str, labs: Path | None, words: tuple[str, ...]) -> None:
         leadline lab shell study -- rbd create rep3/image --size 1G
     """
     from leadline.lab.cluster import open_lab
-    from leadline.lab.state import labs_folder
 
-    lab = open_lab(name, labs_folder(labs))
+    lab = open_lab(name, labs)
     # click leaves the `--` in place, since what follows may begin with it.
     asked = list(words[1:] if words[:1] == ("--",) else words) or [
         os.environ.get("SHELL") or "/bin/sh"
@@ -335,86 +323,77 @@ def shell(name: str, labs: Path | None, words: tuple[str, ...]) -> None:
         ) from error
 
 
-def _notes(network: str, cephfs: str) -> list[str]:
-    notes = []
-    if network:
-        notes.append(f"all is on the loopback device, without zones or delay: {network}")
-    if cephfs:
-        notes.append(f"CephFS is not mounted: {cephfs}")
-    return notes
-
-
 def _print(answer: OneLabOutput, output: str) -> None:
     if output == "json":
-        echo_rendered(LabOutput(labs=[answer]).to_json())
+        print_json(LabOutput(labs=[answer]))
     else:
         echo_rendered(describe(answer))
 
 
+_UNKNOWN = SimpleNamespace(
+    **dict.fromkeys(
+        ("created_at", "topology", "domains", "osds", "store", "osd_size_bytes", "authentication",
+         "encryption", "inter_zone_rtt_s", "cpu_per_host")
+    ),
+    **dict.fromkeys(("network_note", "cephfs_note"), ""),
+)  # fmt: skip
+
+
 def _described(folder: Path, *, ask: bool = False) -> OneLabOutput:
-    """A lab as it is now; `ask` its cluster for its health."""
+    """Return a lab as it is now; `ask`: its cluster for its health."""
     from leadline.lab.cluster import Condition, probe_lab
     from leadline.lab.conf import CLIENT, CONF, client_location
     from leadline.lab.cpu_groups import throttled_share
     from leadline.lab.pools import metadata_pool
 
-    seen = probe_lab(folder)
-    state = seen.state
-    wanted = state.description if state else None
-    zones = state.network.zones if state and state.network else ()
+    lab = probe_lab(folder)
+    state = lab.state
+    description = state.description if state else None
     processes = [
-        LabProcessOutput(name=one.name, pid=one.pid, alive=True, memory_bytes=one.rss_bytes)
-        for one in sorted(seen.running, key=lambda one: (one.start_ticks, one.pid))
+        LabProcessOutput(
+            name=process.name, pid=process.pid, alive=True, memory_bytes=process.rss_bytes
+        )
+        for process in sorted(lab.running, key=lambda process: (process.start_ticks, process.pid))
     ]
     processes += [
-        LabProcessOutput(name=name, pid=None, alive=False, memory_bytes=0) for name in seen.dead
+        LabProcessOutput(name=name, pid=None, alive=False, memory_bytes=0) for name in lab.dead
     ]
-    known = seen.condition in (Condition.UP, Condition.BROKEN) and state is not None
-    authenticated = wanted is not None and wanted.authentication
-    return OneLabOutput(
-        name=seen.name,
+    known = lab.condition in (Condition.UP, Condition.BROKEN) and state is not None
+    authenticated = description is not None and description.authentication
+    return OneLabOutput.from_records(
+        description,
+        state,
+        _UNKNOWN,
+        name=lab.name,
         folder=str(folder),
-        condition=seen.condition.value,
-        created_at=state.created_at if state else None,
-        topology=wanted.topology.value if wanted else None,
-        domains=wanted.domains if wanted else None,
-        osds=wanted.osds if wanted else None,
-        store=wanted.store.value if wanted else None,
-        osd_size_bytes=wanted.osd_size_bytes if wanted else None,
-        authentication=wanted.authentication if wanted else None,
-        encryption=wanted.encryption if wanted else None,
-        inter_zone_rtt_s=wanted.inter_zone_rtt_s if wanted else None,
-        cpu_per_host=wanted.cpu_per_host if wanted else None,
+        condition=lab.condition.value,
         cpu_groups=[
             LabCpuGroupOutput(host=host, folder=str(group), throttled_share=throttled_share(group))
             for host, group in (state.cpu_groups.items() if state else ())
         ],
         zones=[
-            LabZoneOutput(name=one.name, address=one.address, namespace=str(one.namespace))
-            for one in zones
+            LabZoneOutput(name=zone.name, address=zone.address, namespace=str(zone.namespace))
+            for zone in (state.network.zones if state and state.network else ())
         ],
-        network_note=state.network_note if state else "",
         round_trips=[
-            LabRoundTripOutput(**one.model_dump(exclude={"raw"}))
-            for one in (state.round_trips if state else ())
+            LabRoundTripOutput.from_records(trip) for trip in (state.round_trips if state else ())
         ],
         pools=[
             LabPoolOutput(name=pool.value, metadata_pool=metadata_pool(pool))
-            for pool in (wanted.pools if wanted else ())
+            for pool in (description.pools if description else ())
         ],
         cephfs=str(state.cephfs) if state and state.cephfs else None,
-        cephfs_note=state.cephfs_note if state else "",
         conf=str(folder / CONF) if known else None,
         keyring=str(folder / "keyrings" / CLIENT) if known and authenticated else None,
-        client_location=client_location(wanted) if wanted else None,
+        client_location=client_location(description) if description else None,
         health=_health(folder) if ask and known else None,
         processes=processes,
-        steps=[LabStepOutput(**one.model_dump()) for one in (state.steps if state else ())],
+        steps=[LabStepOutput.from_records(step) for step in (state.steps if state else ())],
     )
 
 
 def _health(folder: Path) -> str:
-    """What the cluster says of itself, or why it says nothing."""
+    """Return the cluster's health, or why it is unknown."""
     from leadline.connect.ceph import Connection
     from leadline.lab.state import lab_access
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import echo_rendered, format_option, runs_option
+from leadline.cli.options import format_option, runs_option
+from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     name: str,
-    runs: Path | None,
+    runs: Path,
     target: str | None,
     workload: str | None,
     level: str | None,
@@ -43,10 +44,10 @@ def command(
         leadline layers study --format json
     """
     from leadline.analysis.layers.study import layer_study
-    from leadline.archive.runs import find_run, runs_folder
+    from leadline.archive.runs import find_run
     from leadline.audit.registry import audit
 
-    run = find_run(name, runs_folder(runs))
+    run = find_run(name, runs)
     study = layer_study(run, audit(run), target=target, workload=workload, level=level)
     _print(study, output)
     return Exit.ANSWERED
@@ -59,18 +60,10 @@ def _print(study: LayerStudy, output: str) -> None:
 
         answer = layers_output(study)
         if output == "json":
-            echo_rendered(answer.to_json())
+            print_json(answer)
         else:
             echo_rendered(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
         return
     from leadline.report.pages.layers import layers_document
 
-    document = layers_document(study)
-    if output == "markdown":
-        from leadline.report.render.markdown import render as markdown
-
-        echo_rendered(markdown(document).rstrip())
-    else:
-        from leadline.report.render.terminal import render, standard_output
-
-        render(standard_output(), document)
+    print_document(layers_document(study), output)

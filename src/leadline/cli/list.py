@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from leadline.archive.runs import list_runs, runs_folder
-from leadline.cli.options import echo_line, echo_rendered, format_option, runs_option
+from leadline.archive.runs import list_runs
+from leadline.cli.options import format_option, runs_option
+from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.errors import Exit
 
 _NAMES_SHOWN = 4
@@ -17,7 +18,7 @@ _NAMES_SHOWN = 4
 @click.command()
 @runs_option
 @format_option("text", "json", "csv", "csv-raw", "markdown")
-def command(runs: Path | None, output: str) -> Exit:
+def command(runs: Path, output: str) -> Exit:
     """List the runs, oldest first.
 
     \b
@@ -27,25 +28,24 @@ def command(runs: Path | None, output: str) -> Exit:
     """
     from leadline.report.answers.run import list_output
 
-    folder = runs_folder(runs)
-    found = list_output(list_runs(folder))
+    found = list_output(list_runs(runs))
     if not found.runs:
-        echo_line(f"no runs in {folder}", err=True)
+        echo_line(f"no runs in {runs}", err=True)
     if output == "json":
-        echo_rendered(found.to_json())
+        print_json(found)
         return Exit.ANSWERED
     from leadline.report.render.rows import render_rows
 
     columns = ("run", "status", "trials", "targets", "profiles")
     rows = [
         (
-            one.run,
-            one.status,
-            f"{one.trials}/{one.trials_planned}",
-            _few(one.targets) if output == "text" else ", ".join(one.targets),
-            ", ".join(one.profiles),
+            run.run,
+            run.status,
+            f"{run.trials}/{run.trials_planned}",
+            _few(run.targets) if output == "text" else ", ".join(run.targets),
+            ", ".join(run.profiles),
         )
-        for one in found.runs
+        for run in found.runs
     ]
     echo_rendered(render_rows(columns, rows, output))
     return Exit.ANSWERED

@@ -1,18 +1,23 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and what they name: clusters, runs, a comparison."""
 
 from __future__ import annotations
 
 import os
+import platform
+import socket
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from leadline import errors
+from leadline import __version__, errors
+from leadline.archive.records import Session
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
-from leadline.text import visible
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
@@ -21,31 +26,26 @@ if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import KubernetesAccess
 
 
-def echo_line(text: str, *, err: bool = False) -> None:
-    """Print one line that may quote untrusted text: without secrets, with control characters
-    spelled out."""
-    from leadline.inventory.redaction import redact_text
-
-    click.echo(visible(redact_text(text)), err=err)
-
-
-def echo_error(error: LeadlineError) -> None:
-    click.echo(str(error), err=True)
-
-
-def echo_rendered(text: str) -> None:
-    """Print what a renderer returned: it has escaped its texts."""
-    click.echo(text)
-
-
-# Which Kubernetes cluster a verb talks to: options that every verb with one takes.
-
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command these options and arguments, in this order."""
+
+    def decorate(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+FILE = click.Path(path_type=Path)
 
 KUBERNETES_OPTIONS = (
     click.option(
         "--kubeconfig",
-        type=click.Path(path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="How the Kubernetes cluster is reached; else $KUBECONFIG, else ~/.kube/config.",
     ),
@@ -55,48 +55,41 @@ KUBERNETES_OPTIONS = (
 )
 
 
-def kubernetes_options(function: Command) -> Command:
-    """`--kubeconfig` and `--context`, as the arguments `kubeconfig` and `context` of the command,
-    for `kubernetes_access`."""
-    for option in reversed(KUBERNETES_OPTIONS):
-        function = option(function)
-    return function
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesOptions:
+    """The values of `KUBERNETES_OPTIONS`."""
 
+    kubeconfig: Path | None
+    context: str | None
 
-def kubernetes_access(*, kubeconfig: Path | None, context: str | None) -> KubernetesAccess:
-    """The way to the cluster that the options name. Nothing is contacted."""
-    from leadline.connect.kubernetes.client import KubernetesAccess
+    def kubernetes_access(self) -> KubernetesAccess:
+        """Return the way to the cluster. Nothing is contacted."""
+        from leadline.connect.kubernetes.client import KubernetesAccess
 
-    return KubernetesAccess(
-        kubeconfig=kubeconfig.expanduser() if kubeconfig else None, context=context
-    )
+        kubeconfig = self.kubeconfig.expanduser() if self.kubeconfig else None
+        return KubernetesAccess(kubeconfig=kubeconfig, context=self.context)
 
+    def given(self, *names: str) -> list[str]:
+        """Return those of these options that are given, as they are written: `--ceph-conf`."""
+        present = [name for name in names if getattr(self, name) not in (None, False)]
+        return ["--id" if name == "ceph_id" else f"--{name.replace('_', '-')}" for name in present]
 
-# Which cluster a verb talks to: options that every verb with a cluster takes.
 
 DEFAULT_CONF = Path("/etc/ceph/ceph.conf")
 _HOW = "name a cluster with --lab NAME (`leadline lab up NAME` makes one) or --ceph-conf FILE"
-
-
-def cluster_options(function: Command) -> Command:
-    """`--lab`, `--ceph-conf`, `--keyring` and `--id`, as the arguments `lab`, `ceph_conf`,
-    `keyring` and `ceph_id` of the command, for `cluster_access`."""
-    for option in reversed(CLUSTER_OPTIONS):
-        function = option(function)
-    return function
 
 
 CLUSTER_OPTIONS = (
     click.option("--lab", metavar="NAME", help="The lab's cluster, by its name."),
     click.option(
         "--ceph-conf",
-        type=click.Path(path_type=Path),
+        type=FILE,
         metavar="FILE",
         help=f"The cluster's configuration; else $CEPH_CONF, else {DEFAULT_CONF}.",
     ),
     click.option(
         "--keyring",
-        type=click.Path(path_type=Path),
+        type=FILE,
         metavar="FILE",
         help="The key of --id, unless the configuration names it.",
     ),
@@ -109,17 +102,28 @@ CLUSTER_OPTIONS = (
 )
 
 
-def cluster_access(
-    *, lab: str | None, ceph_conf: Path | None, keyring: Path | None, ceph_id: str | None
-) -> CephAccess:
-    """The way to the cluster that the options of `cluster_options` name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions(KubernetesOptions):
+    """The values of `CLUSTER_OPTIONS` too, for verbs on clusters of both kinds."""
 
-    Nothing is contacted. Raises LeadlineError: `usage` for a lab together with what contradicts
-    it, `lab-not-found`, `cluster-unknown` where no cluster is named and none is at the usual place.
-    """
-    if lab is not None:
-        given = {"--ceph-conf": ceph_conf, "--keyring": keyring, "--id": ceph_id}
-        contradicting = [name for name, value in given.items() if value is not None]
+    lab: str | None
+    ceph_conf: Path | None
+    keyring: Path | None
+    ceph_id: str | None
+
+    def ceph_access(self) -> tuple[CephAccess, str]:
+        """Return the way to the Ceph cluster, and what to call it. Nothing is contacted.
+
+        Raises:
+            LeadlineError: `usage`: a lab together with what contradicts it; `lab-not-found`;
+                `cluster-unknown`: no cluster is named and none is at the usual place.
+        """
+        if self.lab is None:
+            access = CephAccess(
+                conf=_conf(self.ceph_conf), name=self.ceph_id or "admin", keyring=self.keyring
+            )
+            return access, str(access.conf)
+        contradicting = self.given("ceph_conf", "keyring", "ceph_id")
         if contradicting:
             raise LeadlineError(
                 errors.USAGE,
@@ -128,8 +132,7 @@ def cluster_access(
             )
         from leadline.lab.state import lab_access
 
-        return lab_access(lab)
-    return CephAccess(conf=_conf(ceph_conf), name=ceph_id or "admin", keyring=keyring)
+        return lab_access(self.lab), f"lab {self.lab}"
 
 
 def _conf(given: Path | None) -> Path:
@@ -149,10 +152,17 @@ def _conf(given: Path | None) -> Path:
     )
 
 
+def _runs_folder(_context: click.Context, _option: click.Parameter, given: Path | None) -> Path:
+    from leadline.archive.runs import runs_folder
+
+    return runs_folder(given)
+
+
+# The command gets the folder that applies.
 runs_option = click.option(
     "--runs",
-    "runs",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_runs_folder,
     help="Folder of the runs; else $LEADLINE_RUNS, else ./leadline-runs.",
 )
 RUNNER_OPTIONS = (
@@ -199,106 +209,88 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
     )
 
 
-def plan_options(function: Command) -> Command:
-    """What `run` and `check` take instead of, or over, a plan file."""
-    options = (
-        click.argument(
-            "plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN.yaml]"
-        ),
-        click.option(
-            "--target",
-            "targets",
-            multiple=True,
-            metavar="[NAME=]URL",
-            help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL, "
-            "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], zfs+rbd:POOL, "
-            "ext4+rbd:POOL or storageclass:NAME[?size=20Gi&count=3...]. May be given several "
-            "times.",
-        ),
-        *CLUSTER_OPTIONS,
-        *KUBERNETES_OPTIONS,
-        *RUNNER_OPTIONS,
-        click.option(
-            "--profile",
-            "profiles",
-            multiple=True,
-            help="A built-in set of workloads: quick, four-corners, kbench, scale-out, zfs-stream, "
-            "odf-vm, odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
-        ),
-        click.option(
-            "--job-file",
-            "job_files",
-            multiple=True,
-            type=click.Path(path_type=Path),
-            help="Your own fio job file as a workload, used byte for byte.",
-        ),
-        click.option("--name", help="A word added to the run's id."),
-        click.option(
-            "--label",
-            "labels",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="What sets this run apart from others, on all of its targets: cores=2. May be "
-            "given several times.",
-        ),
-        click.option("--runtime", help="Time of each workload phase, over the plan's: 10s, 1m."),
-        click.option("--ramp", help="Time before each phase that is not counted."),
-        click.option("--size", help="Data of each job, over the plan's: 256M, 4G."),
-        click.option("--repeats", type=int, help="Trials of each cell."),
-        click.option("--seed", type=int, help="Seed of the order and of random offsets."),
-        click.option(
-            "--prefill/--no-prefill",
-            default=None,
-            help="Write all data before measuring (the default).",
-        ),
-        click.option(
-            "--drop-caches/--keep-caches",
-            default=None,
-            help="Drop the page cache of the data before each trial (the default).",
-        ),
+def this_session() -> Session:
+    """Return the record of a session that begins now."""
+    return Session(
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        hostname=socket.gethostname(),
+        leadline_version=__version__,
+        python_version=platform.python_version(),
+        # Without the program's path, which others cannot repeat.
+        command=("leadline", *sys.argv[1:]),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
-# What `compare` and `report` take to say who stands against whom.
+# What `run` and `check` take instead of, or over, a plan file.
+plan_options = with_options(
+    click.argument("plan", required=False, type=FILE, metavar="[PLAN.yaml]"),
+    click.option(
+        "--target",
+        "targets",
+        multiple=True,
+        metavar="[NAME=]URL",
+        help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL, "
+        "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], zfs+rbd:POOL, "
+        "ext4+rbd:POOL or storageclass:NAME[?size=20Gi&count=3...]. May be given several "
+        "times.",
+    ),
+    *CLUSTER_OPTIONS,
+    *KUBERNETES_OPTIONS,
+    *RUNNER_OPTIONS,
+    click.option(
+        "--profile",
+        "profiles",
+        multiple=True,
+        help="A built-in set of workloads: quick, four-corners, kbench, scale-out, zfs-stream, "
+        "odf-vm, odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
+    ),
+    click.option(
+        "--job-file",
+        "job_files",
+        multiple=True,
+        type=FILE,
+        help="Your own fio job file as a workload, used byte for byte.",
+    ),
+    click.option("--name", help="A word added to the run's id."),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="What sets this run apart from others, on all of its targets: cores=2. May be "
+        "given several times.",
+    ),
+    click.option("--runtime", help="Time of each workload phase, over the plan's: 10s, 1m."),
+    click.option("--ramp", help="Time before each phase that is not counted."),
+    click.option("--size", help="Data of each job, over the plan's: 256M, 4G."),
+    click.option("--repeats", type=int, help="Trials of each cell."),
+    click.option("--seed", type=int, help="Seed of the order and of random offsets."),
+    click.option(
+        "--prefill/--no-prefill",
+        default=None,
+        help="Write all data before measuring (the default).",
+    ),
+    click.option(
+        "--drop-caches/--keep-caches",
+        default=None,
+        help="Drop the page cache of the data before each trial (the default).",
+    ),
+)
 
-# What is named by name; any other word after --by is a label's key.
+# Kinds that --by names; any other word after it is a label's key.
 _WITHIN = ("cluster", "target", "label")
 
 
-def compare_options(function: Command) -> Command:
-    """`--by`, `--run` and `--band`."""
-    options = (
-        click.option(
-            "--by",
-            metavar="run|cluster|target|label|KEY",
-            default="run",
-            show_default=True,
-            help="What the two are: runs, or clusters, targets (A or A,B,...) or labels "
-            "(KEY=VALUE[,...]) of one run. KEY: the two values of that label, in the one run or "
-            "the two that are named.",
-        ),
-        click.option(
-            "--run",
-            "within",
-            metavar="RUN",
-            default="@latest",
-            show_default=True,
-            help="The run that holds both, with --by cluster, target or label.",
-        ),
-        click.option(
-            "--band",
-            metavar="PERCENT",
-            default="5%",
-            show_default=True,
-            help="Changes within it count as the same; a measured noise floor widens it.",
-        ),
+def band_option(meaning: str) -> Callable[[Command], Command]:
+    """`--band`, as a share."""
+    return click.option(
+        "--band",
+        metavar="PERCENT",
+        default="5%",
+        show_default=True,
+        callback=lambda _context, _option, given: parse_band(given),
+        help=meaning,
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def parse_band(text: str) -> float:
@@ -317,71 +309,92 @@ def parse_band(text: str) -> float:
     return band
 
 
-def of_kind(by: str, candidate: str | None) -> By:
-    """What the two are, from the word after --by. Raises LeadlineError (`usage`) for one of two
-    names that are needed."""
-    from leadline.analysis.comparison import By
-
-    if by not in (*_WITHIN, "run"):
-        return By.LABEL
-    if candidate is None and by in ("target", "label"):
-        raise LeadlineError(
-            errors.USAGE,
-            f"--by {by} needs two {by}s",
-            hint="`leadline compare A B --by target`, `leadline compare cores=1 cores=2 --by "
-            "label`, or `leadline compare RUN --by cores`",
-        )
-    return By.CLUSTER if candidate is None else By(by)
-
-
-def runs_named(
-    baseline: str, candidate: str | None, by: str, within: str, runs: Path | None
-) -> tuple[Run, ...]:
-    """The runs that the words are about, the baseline's first; one where all are about the same."""
-    from leadline.archive.runs import find_run, runs_folder
-
-    named = [baseline] if candidate is None else [baseline, candidate]
-    names = [within] if by in _WITHIN and candidate is not None else named
-    found = [find_run(name, runs_folder(runs)) for name in names]
-    return tuple({run.path: run for run in found}.values())
+compare_options = with_options(
+    click.option(
+        "--by",
+        metavar="run|cluster|target|label|KEY",
+        default="run",
+        show_default=True,
+        help="What the two are: runs, or clusters, targets (A or A,B,...) or labels "
+        "(KEY=VALUE[,...]) of one run. KEY: the two values of that label, in the one run or "
+        "the two that are named.",
+    ),
+    click.option(
+        "--run",
+        "within",
+        metavar="RUN",
+        default="@latest",
+        show_default=True,
+        help="The run that holds both, with --by cluster, target or label.",
+    ),
+    band_option("Changes within it count as the same; a measured noise floor widens it."),
+)
 
 
-def find_sides(
-    baseline: str,
-    candidate: str | None,
-    by: str,
-    within: str,
-    runs: Path | None,
-    judge: Judge,
-) -> tuple[Side, Side]:
-    """The two that the words mean. One run with two clusters stands for both of them."""
-    from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
-    from leadline.archive.runs import find_run, runs_folder
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRequest:
+    """The words that name a baseline and a candidate, and the folder of their runs."""
 
-    folder = runs_folder(runs)
-    if of_kind(by, candidate) is By.LABEL and by != By.LABEL:
-        return by_label(
-            find_run(baseline, folder), find_run(candidate or baseline, folder), by, judge
-        )
-    if candidate is None:
-        run = find_run(baseline, folder)
-        found = places(run)
-        if len(found) != 2:
+    baseline: str
+    candidate: str | None
+    by: str
+    within: str
+    runs: Path
+
+    @property
+    def kind(self) -> By:
+        """What is compared. Raises LeadlineError (`usage`) if one of two names is missing."""
+        from leadline.analysis.comparison import By
+
+        if self.by not in (*_WITHIN, "run"):
+            return By.LABEL
+        if self.candidate is None and self.by in ("target", "label"):
             raise LeadlineError(
                 errors.USAGE,
-                f"run {run.id} alone is no comparison: it has "
-                f"{'no' if not found else len(found)} cluster{'' if len(found) == 1 else 's'}",
-                context=[", ".join(found)] if found else [],
-                hint="name a second run, or two parts of this one: "
-                f"`leadline compare A B --by target --run {run.id}`",
+                f"--by {self.by} needs two {self.by}s",
+                hint="`leadline compare A B --by target`, `leadline compare cores=1 cores=2 --by "
+                "label`, or `leadline compare RUN --by cores`",
             )
-        return within_run(run, By.CLUSTER, *found, judge)
-    if by == By.RUN:
-        return two_runs(find_run(baseline, folder), find_run(candidate, folder), judge)
-    if baseline == candidate:
-        raise LeadlineError(
-            errors.USAGE,
-            f"both sides are the {by} {baseline!r}",
-            hint=f"name two {by}s: `leadline compare A B --by {by}`",
-        )
-    return within_run(find_run(within, folder), By(by), baseline, candidate, judge)
+        return By.CLUSTER if self.candidate is None else By(self.by)
+
+    def find_runs(self) -> tuple[Run, ...]:
+        """Return the runs that are named, the baseline's first; a run that is named twice once."""
+        names = [self.baseline] if self.candidate is None else [self.baseline, self.candidate]
+        if self.by in _WITHIN and self.candidate is not None:
+            names = [self.within]
+        return tuple({run.path: run for run in map(self._find, names)}.values())
+
+    def find_sides(self, judge: Judge) -> tuple[Side, Side]:
+        """Return what is compared. One run with two clusters is compared with itself."""
+        from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
+
+        baseline, candidate, by = self.baseline, self.candidate, self.by
+        if self.kind is By.LABEL and by != By.LABEL:
+            return by_label(self._find(baseline), self._find(candidate or baseline), by, judge)
+        if candidate is None:
+            run = self._find(baseline)
+            found = places(run)
+            if len(found) != 2:
+                raise LeadlineError(
+                    errors.USAGE,
+                    f"run {run.id} alone is no comparison: it has "
+                    f"{'no' if not found else len(found)} cluster{'' if len(found) == 1 else 's'}",
+                    context=[", ".join(found)] if found else [],
+                    hint="name a second run, or two parts of this one: "
+                    f"`leadline compare A B --by target --run {run.id}`",
+                )
+            return within_run(run, By.CLUSTER, *found, judge)
+        if by == By.RUN:
+            return two_runs(self._find(baseline), self._find(candidate), judge)
+        if baseline == candidate:
+            raise LeadlineError(
+                errors.USAGE,
+                f"both sides are the {by} {baseline!r}",
+                hint=f"name two {by}s: `leadline compare A B --by {by}`",
+            )
+        return within_run(self._find(self.within), By(by), baseline, candidate, judge)
+
+    def _find(self, name: str) -> Run:
+        from leadline.archive.runs import find_run
+
+        return find_run(name, self.runs)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
-from leadline.cli.options import (
-    KUBERNETES_OPTIONS,
-    Command,
-    echo_line,
-    echo_rendered,
-    format_option,
-)
+from leadline.cli.options import KUBERNETES_OPTIONS, KubernetesOptions, format_option, with_options
+from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
 from leadline.planning.draft import DraftRequest
@@ -29,22 +23,12 @@ if TYPE_CHECKING:
     from leadline.plan.loader import Overrides
     from leadline.plan.target_url import KubernetesCluster
     from leadline.planning.draft import Draft, DraftRequest, Load, Survey
-    from leadline.planning.text import Settings
 
 
 # The published study of pools under OpenShift virtual machines: its volume sizes and counts.
 _STUDY_VOLUMES = tuple(size * GIB for size in (150, 500, 1000))
 _STUDY_COUNTS = (1, 5, 10)
 STUDY_PROFILE = "odf-vm"
-
-
-def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
-    def wrap(function: Command) -> Command:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return wrap
 
 
 @click.command()
@@ -71,7 +55,7 @@ def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command]
 )
 @click.option(
     "--runner",
-    type=click.Choice([one.value for one in RunnerKind]),
+    type=click.Choice([kind.value for kind in RunnerKind]),
     help="Do the I/O in pods (the default) or VMs.",
 )
 @click.option("--vm", "vms", metavar="LIST", help="Sizes of VMs: small,medium,large.")
@@ -79,7 +63,7 @@ def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command]
 @click.option("--count", "counts", metavar="LIST", help="Volumes at a time: 1,5,10.")
 @click.option(
     "--mode",
-    type=click.Choice([one.value for one in VolumeMode]),
+    type=click.Choice([kind.value for kind in VolumeMode]),
     help="How volumes are used; else raw block where the class can.",
 )
 @click.option(
@@ -88,7 +72,7 @@ def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command]
     help="The matrix of the published study: VMs small, medium, large; 150, 500, 1000 GiB; 1, 5, "
     "10 volumes at a time; profile odf-vm. Other options narrow it.",
 )
-@_with(KUBERNETES_OPTIONS)
+@with_options(*KUBERNETES_OPTIONS)
 @click.option(
     "--namespace",
     "-n",
@@ -136,7 +120,7 @@ def command(from_cluster: bool, path: Path | None, force: bool, output: str, **g
     overrides = options.overrides()
     load, pod = _load(overrides)
     request = options.request(pod)
-    survey, context = _survey(options.access(), options.namespace)
+    survey, context = _survey(options.kubernetes_access(), options.namespace)
     _require_classes(survey, request)
     draft = _draft(survey, request, load)
     if not draft.targets:
@@ -149,24 +133,22 @@ def command(from_cluster: bool, path: Path | None, force: bool, output: str, **g
         )
     from leadline.planning.text import plan_text
 
-    text = plan_text(draft, load, options.settings(context, prefill=load.prefill))
+    text = plan_text(draft, load, replace(overrides, context=context))
     if path is not None:
         _write(path, text, force=force)
     _print_summary(draft, load, path)
     if output == "json":
         from leadline.report.answers.systems import plan_output
 
-        answer = plan_output(
-            draft, load, context=context, path=str(path) if path else None, text=text
-        )
-        echo_rendered(answer.to_json())
+        named = str(path) if path else None
+        print_json(plan_output(draft, load, context=context, path=named, text=text))
     elif path is None:
         echo_rendered(text.rstrip("\n"))
     return Exit.ANSWERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
+class PlanOptions(KubernetesOptions):
     """The options of `leadline plan` as they were given, and what follows from them."""
 
     classes: tuple[str, ...]
@@ -176,8 +158,6 @@ class PlanOptions:
     counts: str | None
     mode: str | None
     study: bool
-    kubeconfig: Path | None
-    context: str | None
     namespace: str | None
     runner_image: str | None
     runner_cpu: str | None
@@ -191,15 +171,6 @@ class PlanOptions:
     repeats: int | None
     prefill: bool | None
 
-    @property
-    def chosen_profiles(self) -> tuple[str, ...]:
-        return self.profiles or ((STUDY_PROFILE,) if self.study else ("quick",))
-
-    def access(self) -> KubernetesAccess:
-        from leadline.connect.kubernetes.client import KubernetesAccess
-
-        return KubernetesAccess(kubeconfig=self.kubeconfig, context=self.context)
-
     def overrides(self) -> Overrides:
         """The options that `run` and `check` know too, over a plan of any StorageClass."""
         from leadline.plan.loader import Overrides
@@ -207,10 +178,10 @@ class PlanOptions:
         shared = {field.name for field in fields(Overrides)} & {
             field.name for field in fields(self)
         }
-        given = {name: getattr(self, name) for name in shared - {"kubeconfig", "context"}}
-        return Overrides(
-            **{**given, "targets": ("storageclass:any",), "profiles": self.chosen_profiles}
-        )
+        given = {name: getattr(self, name) for name in shared}
+        given["kubeconfig"] = self.kubeconfig and self.kubeconfig.expanduser().absolute()
+        given["profiles"] = self.profiles or (STUDY_PROFILE if self.study else "quick",)
+        return Overrides(**given, targets=("storageclass:any",))
 
     def request(self, pod: KubernetesCluster) -> DraftRequest:
         """What the plan shall measure; options that are absent take the study's value, or a small
@@ -230,27 +201,6 @@ class PlanOptions:
         )
         _refuse_contradictions(request, self.vm_image)
         return request
-
-    def settings(self, context: str, *, prefill: bool) -> Settings:
-        """What the plan file repeats of the options."""
-        from leadline.planning.text import Settings
-
-        return Settings(
-            context=context,
-            kubeconfig=str(self.kubeconfig.expanduser().absolute()) if self.kubeconfig else "",
-            namespace=self.namespace or "",
-            image=self.runner_image or "",
-            vm_image=self.vm_image or "",
-            name=self.name or "",
-            profiles=self.chosen_profiles,
-            runtime=self.runtime or "",
-            ramp=self.ramp or "",
-            size=self.size or "",
-            repeats=self.repeats,
-            prefill=prefill,
-            cpu=self.runner_cpu or "",
-            memory=self.runner_memory or "",
-        )
 
 
 def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
@@ -288,7 +238,7 @@ def _survey(access: KubernetesAccess, namespace: str | None) -> tuple[Survey, st
 
 
 def _require_classes(survey: Survey, request: DraftRequest) -> None:
-    known = [one.name for one in survey.inventory.storage_classes]
+    known = [item.name for item in survey.inventory.storage_classes]
     for name in request.classes:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -305,11 +255,10 @@ def _draft(survey: Survey, request: DraftRequest, load: Load) -> Draft:
     from leadline.planning.draft import draft
 
     folders = frozenset(
-        one.name
-        for one in survey.inventory.storage_classes
-        if any(one.provisioner == kind or one.provisioner.endswith(f".{kind}")
-               for kind in FOLDERS_ONLY)
-    )  # fmt: skip
+        item.name
+        for item in survey.inventory.storage_classes
+        if f".{item.provisioner}".endswith(tuple(f".{kind}" for kind in FOLDERS_ONLY))
+    )
     return draft(survey, request, load, folders)
 
 
@@ -317,14 +266,14 @@ def _print_summary(draft: Draft, load: Load, path: Path | None) -> None:
     from leadline.planning.draft import estimate_cost, sum_costs
     from leadline.planning.text import format_cost
 
-    for one in draft.left_out:
-        echo_line(f"left out: {one.name}: {one.reason}", err=True)
+    for item in draft.left_out:
+        echo_line(f"left out: {item.name}: {item.reason}", err=True)
     for note in draft.notes:
         echo_line(f"not seen: {note}", err=True)
     if path is not None:
         targets = "1 target" if len(draft.targets) == 1 else f"{len(draft.targets)} targets"
         echo_line(f"{path} written: {targets}", err=True)
-    for line in format_cost(sum_costs([estimate_cost(one, load) for one in draft.targets])):
+    for line in format_cost(sum_costs([estimate_cost(target, load) for target in draft.targets])):
         echo_line(line, err=True)
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
-from leadline.cli.options import cluster_access, cluster_options, echo_line, format_option
+from leadline.cli.options import FILE, format_option
+from leadline.cli.output import echo_line
 from leadline.cli.pools_kube import (
+    PoolsCluster,
     create_kube,
+    create_options,
     described,
-    kube_create_options,
-    kube_options,
-    kube_request,
     list_kube,
+    pools_options,
     print_answer,
     remove_kube,
     tell_steps,
@@ -40,7 +42,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[NAME...]")
 plan_option = click.option(
     "--plan",
     "plan_file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="PLAN.yaml",
     help="The pools that the plan's targets name; its cluster too, unless options name one.",
 )
@@ -78,8 +80,7 @@ def command() -> None:
     help="How long new placement groups may take to be active and clean.",
 )
 @dry_run_option
-@cluster_options
-@kube_create_options
+@create_options
 @quiet_option
 @format_option("text", "json")
 def create(
@@ -115,15 +116,17 @@ def create(
     wait_s = _duration(wait)
     plan = _plan(plan_file)
     asked = [*names, *(_named_by(plan) if plan else ())]
-    kube = kube_request(cluster)
-    if kube is not None:
+    choice = PoolsCluster(**cluster)
+    if choice.in_kubernetes:
         if filesystem is not None:
             raise LeadlineError(errors.USAGE, "--filesystem has no effect with --kube")
         if plan is not None and not asked:
             raise LeadlineError(errors.USAGE, "the plan's targets name no pool of the study")
-        return create_kube(kube, asked, wait_s=wait_s, dry_run=dry_run, quiet=quiet, output=output)
+        return create_kube(
+            choice, asked, wait_s=wait_s, dry_run=dry_run, quiet=quiet, output=output
+        )
     wanted = [pool_name(name) for name in (asked if names or plan else STUDY)]
-    access, source = _access(cluster, plan)
+    access, source = _access(choice, plan)
     with explain_denials(access), Connection(access) as connection:
         inventory = _inventory(connection)
         answer = decide(wanted, inventory, read_state(connection).marks, filesystem=filesystem)
@@ -158,8 +161,7 @@ def create(
     help="Remove it although it holds what Leadline did not make. May be given several times.",
 )
 @dry_run_option
-@cluster_options
-@kube_options
+@pools_options
 @quiet_option
 @format_option("text", "json")
 def remove(
@@ -196,16 +198,16 @@ def remove(
             "name the pools to remove, by name or with --plan, or --all, and not both",
             hint="`leadline pools list` shows those that Leadline made",
         )
-    kube = kube_request(cluster)
-    if kube is not None:
+    choice = PoolsCluster(**cluster)
+    if choice.in_kubernetes:
         if destroy:
             raise LeadlineError(
                 errors.USAGE,
                 "--destroy-data has no effect with --kube: volumes are never removed",
                 hint="remove their claims yourself",
             )
-        return remove_kube(kube, asked, every=every, dry_run=dry_run, quiet=quiet, output=output)
-    access, source = _access(cluster, plan)
+        return remove_kube(choice, asked, every=every, dry_run=dry_run, quiet=quiet, output=output)
+    access, source = _access(choice, plan)
     with explain_denials(access), Connection(access) as connection:
         before = read_state(connection)
         ours = {pool.name: pool for pool in before.owned}
@@ -228,8 +230,7 @@ def remove(
 
 
 @command.command("list")
-@cluster_options
-@kube_options
+@pools_options
 @format_option("text", "json")
 def list_pools(output: str, **cluster: Any) -> Exit:
     """List the pools that Leadline made, and others whose names say what they are.
@@ -244,10 +245,10 @@ def list_pools(output: str, **cluster: Any) -> Exit:
     from leadline.pools.ceph_state import read_state
     from leadline.pools.recipes import Act, is_pool_name
 
-    kube = kube_request(cluster)
-    if kube is not None:
-        return list_kube(kube, output=output)
-    access, source = _access(cluster, None)
+    choice = PoolsCluster(**cluster)
+    if choice.in_kubernetes:
+        return list_kube(choice, output=output)
+    access, source = choice.ceph_access()
     with explain_denials(access), Connection(access) as connection:
         state = read_state(connection)
     ours = {pool.name: pool for pool in state.owned}
@@ -302,40 +303,29 @@ def _named_by(plan: Plan) -> list[str]:
     return list(found)
 
 
-def _access(given: dict[str, str | Path | None], plan: Plan | None) -> tuple[CephAccess, str]:
-    """The cluster that the options name, else the plan's; and how to call it."""
-    if plan is not None and not any(given.values()):
-        if len(plan.clusters) > 1:
-            raise LeadlineError(
-                errors.USAGE,
-                f"the plan has {len(plan.clusters)} clusters",
-                context=[f"clusters: {', '.join(one.name for one in plan.clusters)}"],
-                hint="name the one to change with --lab or --ceph-conf",
-            )
-        for one in plan.clusters:
-            if isinstance(one.lab, str):
-                given = {**given, "lab": one.lab}
-            elif one.lab is not None:
-                raise LeadlineError(
-                    errors.USAGE,
-                    f"the cluster {one.name!r} of the plan is a lab that only a run brings up",
-                    hint="a lab has the pools that its description names",
-                )
-            elif one.ceph_conf is not None:
-                known = CephAccess(
-                    conf=Path(one.ceph_conf),
-                    name=one.id,
-                    keyring=Path(one.keyring) if one.keyring else None,
-                )
-                return known, one.ceph_conf
-    lab, conf, keyring, name = (given[key] for key in ("lab", "ceph_conf", "keyring", "ceph_id"))
-    access = cluster_access(
-        lab=None if lab is None else str(lab),
-        ceph_conf=None if conf is None else Path(conf),
-        keyring=None if keyring is None else Path(keyring),
-        ceph_id=None if name is None else str(name),
-    )
-    return access, f"lab {lab}" if lab else str(access.conf)
+def _access(choice: PoolsCluster, plan: Plan | None) -> tuple[CephAccess, str]:
+    """Return the way to the cluster that the options name, else the plan's; and its name."""
+    if plan is None or not plan.clusters or choice.given("lab", "ceph_conf", "keyring", "ceph_id"):
+        return choice.ceph_access()
+    if len(plan.clusters) > 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"the plan has {len(plan.clusters)} clusters",
+            context=[f"clusters: {', '.join(cluster.name for cluster in plan.clusters)}"],
+            hint="name the one to change with --lab or --ceph-conf",
+        )
+    (cluster,) = plan.clusters
+    if cluster.lab is not None and not isinstance(cluster.lab, str):
+        raise LeadlineError(
+            errors.USAGE,
+            f"the cluster {cluster.name!r} of the plan is a lab that only a run brings up",
+            hint="a lab has the pools that its description names",
+        )
+    if cluster.ceph_conf is not None:
+        keyring = Path(cluster.keyring) if cluster.keyring else None
+        known = CephAccess(conf=Path(cluster.ceph_conf), name=cluster.id, keyring=keyring)
+        return known, cluster.ceph_conf
+    return replace(choice, lab=cluster.lab).ceph_access()
 
 
 def _inventory(connection: Connection) -> CephInventory:

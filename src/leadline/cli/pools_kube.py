@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from leadline import errors
-from leadline.cli.options import KUBERNETES_OPTIONS, echo_line, echo_rendered
+from leadline.cli.options import CLUSTER_OPTIONS, KUBERNETES_OPTIONS, ClusterOptions, with_options
+from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.cli.progress import steps, stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.report.answers.systems import OnePoolOutput, PoolsOutput
@@ -47,7 +47,7 @@ def described(name: str, outcome: str, reason: str, state: PoolState) -> OnePool
         device_class=place.device_class if place else None,
         applications=list(pool.get("application_metadata", {})),
         filesystem=next(held_by, None),
-        made_by_leadline=name in {one.name for one in state.owned},
+        made_by_leadline=name in {owned.name for owned in state.owned},
     )
 
 
@@ -77,10 +77,11 @@ def print_answer(
     output: str,
 ) -> None:
     if output == "json":
-        answer = PoolsOutput(
-            action=action, cluster=source, dry_run=dry_run, pools=pools, notes=list(notes)
+        print_json(
+            PoolsOutput(
+                action=action, cluster=source, dry_run=dry_run, pools=pools, notes=list(notes)
+            )
         )
-        echo_rendered(answer.to_json())
         return
     for note in notes:
         echo_line(f"note: {note}", err=True)
@@ -92,14 +93,14 @@ def print_answer(
     columns = ["pool", "outcome", "PGs", "failure domain", "application", "why"]
     rows = [
         (
-            one.name,
-            one.outcome,
-            one.pg_num,
-            one.failure_domain,
-            " ".join(filter(None, [*(one.applications or ()), one.filesystem])),
-            one.reason,
+            pool.name,
+            pool.outcome,
+            pool.pg_num,
+            pool.failure_domain,
+            " ".join(filter(None, [*(pool.applications or ()), pool.filesystem])),
+            pool.reason,
         )
-        for one in pools
+        for pool in pools
     ]
     echo_rendered(render_rows(columns, rows, output))
 
@@ -108,10 +109,9 @@ def warn(what: str) -> None:
     echo_line(f"note: {what}", err=True)
 
 
-# The options by which `leadline pools` goes through Rook in a Kubernetes cluster.
+# The options that name the cluster: Ceph's own, or Rook's in a Kubernetes cluster.
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-_OPTIONS = (
+_KUBE_OPTIONS = (
     click.option("--kube", is_flag=True, help="Through Rook's resources in a Kubernetes cluster."),
     *KUBERNETES_OPTIONS,
     click.option(
@@ -120,7 +120,10 @@ _OPTIONS = (
         help="--kube: the CephCluster, where there are several.",
     ),
 )
-_OF_CREATE = (
+pools_options = with_options(*CLUSTER_OPTIONS, *_KUBE_OPTIONS)
+create_options = with_options(
+    *CLUSTER_OPTIONS,
+    *_KUBE_OPTIONS,
     click.option(
         "--failure-domain",
         metavar="LEVEL",
@@ -131,57 +134,33 @@ _OF_CREATE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KubeRequest:
-    """Where the pools are; `failure_domain` and `device_class` None: what fits."""
+class PoolsCluster(ClusterOptions):
+    """The cluster of the pools; `failure_domain` and `device_class` None: what fits."""
 
-    kubeconfig: Path | None
-    context: str | None
+    kube: bool
     ceph_cluster: str | None
     failure_domain: str | None = None
     device_class: str | None = None
 
-
-def kube_options(function: Command) -> Command:
-    """`--kube` and what goes with it, as arguments of the command for `kube_request`."""
-    return _with(function, _OPTIONS)
-
-
-def kube_create_options(function: Command) -> Command:
-    return _with(function, (*_OPTIONS, *_OF_CREATE))
-
-
-def _with(function: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def kube_request(given: dict[str, Any]) -> KubeRequest | None:
-    """Takes its options out of `given`; None without --kube. Raises LeadlineError(`usage`) for
-    options that contradict each other."""
-    kube = given.pop("kube")
-    names = ("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class")
-    ours = {name: given.pop(name) for name in names if name in given}
-    if not kube:
-        astray = [name for name, value in ours.items() if value is not None]
-        if astray:
+    @property
+    def in_kubernetes(self) -> bool:
+        """Whether Rook makes the pools. Raises LeadlineError(`usage`) if options contradict."""
+        names = ("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class")
+        astray = self.given(*names)
+        if astray and not self.kube:
+            raise LeadlineError(errors.USAGE, f"{astray[0]} has an effect with --kube only")
+        others = self.given("lab", "ceph_conf", "keyring", "ceph_id")
+        if others and self.kube:
             raise LeadlineError(
-                errors.USAGE, f"--{astray[0].replace('_', '-')} has an effect with --kube only"
+                errors.USAGE,
+                f"--kube and {others[0]} name two ways to a cluster",
+                hint="leave one of them away",
             )
-        return None
-    others = [name for name, value in given.items() if value is not None]
-    if others:
-        option = "--id" if others[0] == "ceph_id" else f"--{others[0].replace('_', '-')}"
-        raise LeadlineError(
-            errors.USAGE,
-            f"--kube and {option} name two ways to a cluster",
-            hint="leave one of them away",
-        )
-    return KubeRequest(**ours)
+        return self.kube
 
 
 def create_kube(
-    request: KubeRequest,
+    request: PoolsCluster,
     asked: Sequence[str],
     *,
     wait_s: float,
@@ -231,7 +210,7 @@ def create_kube(
 
 
 def remove_kube(
-    request: KubeRequest,
+    request: PoolsCluster,
     asked: Sequence[str],
     *,
     every: bool,
@@ -283,7 +262,7 @@ def remove_kube(
     return Exit.ANSWERED
 
 
-def list_kube(request: KubeRequest, *, output: str) -> Exit:
+def list_kube(request: PoolsCluster, *, output: str) -> Exit:
     from leadline.pools.recipes import Act, is_pool_name
     from leadline.pools.rook_resources import PREFIX, class_name, is_owned
 
@@ -373,12 +352,11 @@ def _refuse_use(going: Sequence[_Going], volumes: Sequence[str]) -> None:
 
 
 @contextmanager
-def _opened(request: KubeRequest) -> Iterator[tuple[Connection, RookState, CephCluster]]:
-    from leadline.connect.kubernetes.client import Connection, KubernetesAccess
+def _opened(request: PoolsCluster) -> Iterator[tuple[Connection, RookState, CephCluster]]:
+    from leadline.connect.kubernetes.client import Connection
     from leadline.pools.rook_resources import choose_cluster
 
-    access = KubernetesAccess(kubeconfig=request.kubeconfig, context=request.context)
-    with Connection(access) as connection:
+    with Connection(request.kubernetes_access()) as connection:
         state = _state(connection)
         yield connection, state, choose_cluster(state.inventory, request.ceph_cluster)
 

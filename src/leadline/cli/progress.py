@@ -13,7 +13,7 @@ from types import FrameType
 
 from leadline import errors
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
-from leadline.cli.options import echo_line
+from leadline.cli.output import echo_line
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Plan

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.cli.options import echo_rendered, format_option, parse_band, run_argument, runs_option
+from leadline.cli.options import band_option, format_option, run_argument, runs_option
+from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -38,21 +39,15 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
 @click.option(
     "--baseline", metavar="TARGET", help="The target that scores 1.  [default: the first]"
 )
-@click.option(
-    "--band",
-    metavar="PERCENT",
-    default="5%",
-    show_default=True,
-    help="Values within it count as equal; a measured noise floor widens it.",
-)
+@band_option("Values within it count as equal; a measured noise floor widens it.")
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     run: str,
-    runs: Path | None,
+    runs: Path,
     objectives: tuple[str, ...],
     use_case: str | None,
     baseline: str | None,
-    band: str,
+    band: float,
     output: str,
 ) -> Exit:
     """Rank the targets of a run: ties share a rank, and those that lack
@@ -67,17 +62,16 @@ def command(
         leadline rank --for database --format json
     """
     from leadline.api import Judge, ranked
-    from leadline.archive.runs import find_run, runs_folder
+    from leadline.archive.runs import find_run
 
-    share = parse_band(band)
     if objectives and use_case is not None:
         raise LeadlineError(
             errors.USAGE,
             "--objective and --for are two answers to one question",
             hint="give one of them",
         )
-    found = find_run(run, runs_folder(runs))
-    ranking = ranked(found, Judge(), objectives, use_case, baseline=baseline, band=share)
+    found = find_run(run, runs)
+    ranking = ranked(found, Judge(), objectives, use_case, baseline=baseline, band=band)
     _print(found, ranking, output)
     if not ranking.complete:
         raise nothing_ranked(ranking)
@@ -108,19 +102,11 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
 
         answer = rank_output(run, ranking)
         if output == "json":
-            echo_rendered(answer.to_json())
+            print_json(answer)
         else:
             echo_rendered(render_rows(*rank_rows(answer), output))
         return
     from leadline.analysis.recommend import protections
     from leadline.report.pages.ranking import ranking_document
 
-    document = ranking_document(run, ranking, protections(run))
-    if output == "markdown":
-        from leadline.report.render.markdown import render as markdown
-
-        echo_rendered(markdown(document).rstrip())
-    else:
-        from leadline.report.render.terminal import render, standard_output
-
-        render(standard_output(), document)
+    print_document(ranking_document(run, ranking, protections(run)), output)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import echo_rendered, format_option, run_argument, runs_option
+from leadline.cli.options import band_option, format_option, run_argument, runs_option
+from leadline.cli.output import print_document, print_json
 from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
@@ -29,16 +30,10 @@ if TYPE_CHECKING:
     metavar="LIST",
     help="What it must fulfil: survive=osd|host|rack|zone, access=rwo|rwx, encrypted (at rest).",
 )
-@click.option(
-    "--band",
-    metavar="PERCENT",
-    default="5%",
-    show_default=True,
-    help="Targets within it count as equal; a measured noise floor widens it.",
-)
+@band_option("Targets within it count as equal; a measured noise floor widens it.")
 @format_option("text", "json", "markdown")
 def command(
-    run: str, runs: Path | None, use_case: str, required: tuple[str, ...], band: str, output: str
+    run: str, runs: Path, use_case: str, required: tuple[str, ...], band: float, output: str
 ) -> Exit:
     """Recommend a target of a run for a use: the answer with its numbers, what it protects and
     costs, what was not measured, and what would change the answer.
@@ -60,14 +55,12 @@ def command(
         recommend,
     )
     from leadline.api import Judge, ranked
-    from leadline.archive.runs import find_run, runs_folder
-    from leadline.cli.options import parse_band
+    from leadline.archive.runs import find_run
 
     case, requirements = find_use_case(use_case), parse_requirements(required)
-    share = parse_band(band)
-    found = find_run(run, runs_folder(runs))
+    found = find_run(run, runs)
     judge = Judge()
-    ranking = ranked(found, judge, (), case.name, baseline=None, band=share)
+    ranking = ranked(found, judge, (), case.name, baseline=None, band=band)
     recommendation = recommend(
         ranking,
         case,
@@ -86,16 +79,8 @@ def _print(run: Run, found: Recommendation, output: str) -> None:
     if output == "json":
         from leadline.report.answers.ranking import recommend_output
 
-        echo_rendered(recommend_output(run, found).to_json())
+        print_json(recommend_output(run, found))
         return
     from leadline.report.pages.recommendation import recommendation_document
 
-    document = recommendation_document(run, found)
-    if output == "markdown":
-        from leadline.report.render.markdown import render as markdown
-
-        echo_rendered(markdown(document).rstrip())
-    else:
-        from leadline.report.render.terminal import render, standard_output
-
-        render(standard_output(), document)
+    print_document(recommendation_document(run, found), output)

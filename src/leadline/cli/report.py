@@ -8,20 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
-from leadline.cli.options import (
-    compare_options,
-    echo_line,
-    find_sides,
-    of_kind,
-    parse_band,
-    runs_named,
-    runs_option,
-)
+from leadline.cli.options import ComparisonRequest, compare_options, runs_option
+from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -72,21 +65,18 @@ def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
     from leadline.report.pages.run.page import run_document
     from leadline.report.render.html import Download
 
-    whole = shown.to_json() + "\n"
+    forms = (
+        ("json", "JSON", "application/json", shown.to_json()),
+        ("csv", "CSV", "text/csv", show_table(shown, "csv")),
+        ("trials.csv", "CSV of every trial", "text/csv", show_table(shown, "csv", trials=True)),
+    )
     return Written(
         document=run_document(run, cells, findings, verified()[0]),
         downloads=tuple(
-            Download(name=f"{run.id}.{ending}", label=label, media_type=media_type, text=content)
-            for ending, label, media_type, content in (
-                ("json", "JSON", "application/json", whole),
-                ("csv", "CSV", "text/csv", show_table(shown, "csv") + "\n"),
-                (
-                    "trials.csv",
-                    "CSV of every trial",
-                    "text/csv",
-                    show_table(shown, "csv", trials=True) + "\n",
-                ),
+            Download(
+                name=f"{run.id}.{ending}", label=label, media_type=media_type, text=text + "\n"
             )
+            for ending, label, media_type, text in forms
         ),
     )
 
@@ -126,7 +116,7 @@ SUFFIXES = (".html", ".md", ".json", ".csv", RAW, PAPER)
 
 
 @click.command()
-@click.argument("run", metavar="[RUN|BASE]", default="@latest")
+@click.argument("baseline", metavar="[RUN|BASE]", default="@latest")
 @click.argument("candidate", metavar="[CANDIDATE]", required=False)
 @runs_option
 @compare_options
@@ -139,16 +129,7 @@ SUFFIXES = (".html", ".md", ".json", ".csv", RAW, PAPER)
     help="The file to write; its ending chooses the form: " + ", ".join(SUFFIXES) + ".",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
-def command(
-    run: str,
-    candidate: str | None,
-    runs: Path | None,
-    by: str,
-    within: str,
-    band: str,
-    path: Path,
-    force: bool,
-) -> Exit:
+def command(band: float, path: Path, force: bool, **given: Any) -> Exit:
     """Write a run, or a comparison of two, as one self-contained page (HTML), as Markdown with its
     charts in a folder next to it, as JSON or CSV, or as a page laid out for paper (.pdf-ready).
     In .csv, not in .raw.csv, texts that spreadsheets take for formulas have a ' in front.
@@ -164,7 +145,7 @@ def command(
     kind = _kind(path)
     _refuse_existing(path, force)
     with _keeping():
-        written = _written(run, candidate, by, within, runs, band, kind)
+        written = _compose(ComparisonRequest(**given), band, kind)
         content, companions = _rendered(written, path, kind)
     for name in companions:
         _refuse_existing(path.parent / name, force)
@@ -205,25 +186,15 @@ def _kind(path: Path) -> str:
     )
 
 
-def _written(
-    name: str,
-    candidate: str | None,
-    by: str,
-    within: str,
-    runs: Path | None,
-    band: str,
-    kind: str,
-) -> Written:
+def _compose(request: ComparisonRequest, band: float, kind: str) -> Written:
     from leadline.api import judging
 
-    share = parse_band(band)
-    opened = runs_named(name, candidate, by, within, runs)
-    with judging(opened, verifying=kind not in DATA) as (judge, verified):
-        kind_of_two = of_kind(by, candidate)
-        if candidate is None and by in ("run", "cluster"):
-            return of_run(opened[0], kind, judge, verified)
-        sides = find_sides(name, candidate, by, within, runs, judge)
-        return of_two(*sides, kind_of_two, share, kind, verified)
+    runs = request.find_runs()
+    with judging(runs, verifying=kind not in DATA) as (judge, verified):
+        compared = request.kind
+        if request.candidate is None and request.by in ("run", "cluster"):
+            return of_run(runs[0], kind, judge, verified)
+        return of_two(*request.find_sides(judge), compared, band, kind, verified)
 
 
 def _rendered(written: Written, path: Path, kind: str) -> tuple[str, Mapping[str, str]]:

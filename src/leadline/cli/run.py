@@ -5,26 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
-from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
-from leadline.cli.archives import this_session
-from leadline.cli.options import (
-    echo_error,
-    echo_line,
-    echo_rendered,
-    format_option,
-    plan_options,
-    runs_option,
-)
+from leadline.cli.options import format_option, plan_options, runs_option, this_session
+from leadline.cli.output import echo_error, echo_line, echo_rendered, print_json
 from leadline.cli.progress import progress
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
@@ -52,7 +46,7 @@ from leadline.text import count_text, visible
 if TYPE_CHECKING:
     from leadline.targets.kubernetes_cluster import OpenKubernetes
 
-_FAILURES_TOLD = 4
+_MOST_FAILURES = 4
 
 
 @click.command()
@@ -83,19 +77,7 @@ _FAILURES_TOLD = 4
     help="Play recorded output back instead of doing I/O.",
 )
 @format_option("text", "json")
-def command(
-    plan: Path | None,
-    runs: Path | None,
-    resume: str | None,
-    retry_failed: bool,
-    destroy: tuple[str, ...],
-    overwrite: tuple[str, ...],
-    dry_run: bool,
-    quiet: bool,
-    replay: Path | None,
-    output: str,
-    **given: object,
-) -> Exit:
+def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: Any) -> Exit:
     """Run a plan, or profiles on targets, into an archive; then audit and show it.
 
     Every trial is kept raw. Ctrl-C stops cleanly and says how to resume. Directories, CephFS and
@@ -109,15 +91,15 @@ def command(
         leadline run plans/multi-zone-study.yaml
         leadline run --resume @latest
     """
-    overrides = Overrides(**given)  # type: ignore[arg-type]
-    folder = runs_folder(runs)
+    options = RunOptions(**{field.name: given.pop(field.name) for field in fields(RunOptions)})
+    resume, retry_failed = options.resume, options.retry_failed
     if retry_failed and resume is None:
         raise LeadlineError(
             errors.USAGE,
             "--retry-failed has a meaning with --resume only",
             hint="`leadline run --resume RUN --retry-failed`",
         )
-    if dry_run and output != "text":
+    if options.dry_run and output != "text":
         raise LeadlineError(
             errors.USAGE,
             "--dry-run prints commands and job files, which have no JSON form",
@@ -130,19 +112,20 @@ def command(
                 "--resume goes on with the run's own plan and takes no other",
                 hint="`leadline run --resume RUN`, with --destroy-data for its devices",
             )
-        run = find_run(resume, folder)
+        run = find_run(resume, runs)
         loaded = run.plan
-        if not dry_run and _lacks_only_the_seal(run, retry_failed=retry_failed):
+        if not options.dry_run and _lacks_only_the_seal(run, retry_failed=retry_failed):
             return _seal(run, output, quiet=quiet)
     else:
-        loaded = load_plan(plan, overrides)
+        loaded = load_plan(plan, Overrides(**given))
+    replay = options.replay
     engines: Engines = OneEngine(ReplayEngine.from_folder(replay)) if replay else RealEngines()
     engines.check(loaded)
-    check_consents(loaded, destroy=destroy, overwrite=overwrite)
-    if dry_run:
+    check_consents(loaded, destroy=options.destroy, overwrite=options.overwrite)
+    if options.dry_run:
         trials = loaded.trials
         if resume is not None:
-            trials = _to_do(find_run(resume, folder), retry_failed=retry_failed)
+            trials = _to_do(find_run(resume, runs), retry_failed=retry_failed)
         echo_rendered(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
@@ -166,10 +149,15 @@ def command(
         _kubernetes(loaded, stop, observe) as kubernetes,
     ):
         adapters = open_targets(
-            loaded, clusters, kubernetes, destroy=destroy, overwrite=overwrite, note=note
+            loaded,
+            clusters,
+            kubernetes,
+            destroy=options.destroy,
+            overwrite=options.overwrite,
+            note=note,
         )
         if resume is not None:
-            run = find_run(resume, folder)
+            run = find_run(resume, runs)
             to_do = _to_do(run, retry_failed=retry_failed)
             targets = prepare_targets(loaded, adapters, engines, needed_targets(run, to_do))
             writer = _reopened(run, targets, session)
@@ -177,14 +165,14 @@ def command(
             targets = prepare_targets(loaded, adapters, engines)
             absent = find_unusable(loaded, targets)
             if absent:
-                for one in absent:
-                    observe(Noted(message=f"left out: {one.target}: {one.reason}"))
+                for target in absent:
+                    observe(Noted(message=f"left out: {target.target}: {target.reason}"))
                 loaded = drop_targets(loaded, absent)
                 names = {target.name for target in loaded.targets}
                 targets = prepare_targets(loaded, adapters, engines, names)
             inspect_targets(targets)
             writer = RunWriter.create(
-                _new_path(folder, loaded.name),
+                _new_path(runs, loaded.name),
                 plan=loaded,
                 plan_as_given=plan.read_bytes() if plan else shlex.join(session.command).encode(),
                 created_at=session.started_at,
@@ -214,7 +202,19 @@ def command(
         # They are down, and what was in them is gone: nothing of it is left to clean.
         with RunWriter.tidying(writer.path) as tidying:
             remove_leftovers(tidying.run, tidying)
-    return _told(writer, outcome, output, quiet=quiet)
+    return _report(writer, outcome, output, quiet=quiet)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of `leadline run` next to those of its plan."""
+
+    resume: str | None
+    retry_failed: bool
+    destroy: tuple[str, ...]
+    overwrite: tuple[str, ...]
+    dry_run: bool
+    replay: Path | None
 
 
 @contextmanager
@@ -233,21 +233,21 @@ def _kubernetes(
             raise LeadlineError(errors.INTERRUPTED, "stopped while the volumes were made")
 
     found = {
-        one.name: OpenKubernetes(
-            one.name,
-            one.kubernetes,
+        cluster.name: OpenKubernetes(
+            cluster.name,
+            cluster.kubernetes,
             go_on=go_on,
             hurry=lambda: stop.impatient,
             note=lambda sentence: observe(Noted(message=sentence)),
         )
-        for one in clusters
-        if one.kubernetes is not None
+        for cluster in clusters
+        if cluster.kubernetes is not None
     }
     try:
         yield found
     finally:
-        for one in found.values():
-            one.close()
+        for opened in found.values():
+            opened.close()
 
 
 def _new_path(folder: Path, name: str) -> Path:
@@ -300,7 +300,7 @@ def _seal(run: Run, output: str, *, quiet: bool) -> Exit:
     finally:
         writer.close()
     echo_line(f"note: the run {run.id} lacked no trial; it is sealed now", err=True)
-    return _told(writer, Outcome(status=RunStatus.COMPLETE, records=()), output, quiet=quiet)
+    return _report(writer, Outcome(status=RunStatus.COMPLETE, records=()), output, quiet=quiet)
 
 
 def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
@@ -319,7 +319,7 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
     return "\n".join(parts)
 
 
-def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
+def _report(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
     """Audit, print, and choose the exit status."""
     from leadline.analysis.figures import figures
     from leadline.audit.registry import audit, trusted
@@ -329,7 +329,7 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
     if output == "json":
         from leadline.report.answers.run import run_output
 
-        echo_rendered(run_output(run, findings).to_json())
+        print_json(run_output(run, findings))
     elif run.attempts:
         from leadline.cli.show import print_run
 
@@ -337,9 +337,9 @@ def _told(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> E
     if not quiet:
         echo_line(f"archive: {run.path}", err=True)
     problem = _stopped(run, outcome.problem) if outcome.problem else _unfinished(run, outcome)
-    problems = [one for one in (problem, _left_behind(run, outcome)) if one is not None]
-    for one in problems:
-        echo_error(one)
+    problems = list(filter(None, (problem, _left_behind(run, outcome))))
+    for problem in problems:
+        echo_error(problem)
     if problems:
         return problems[0].kind.exit
     return Exit.ANSWERED if trusted(findings) else Exit.NEGATIVE
@@ -376,21 +376,21 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
         )
     # A rate that the target cannot do is a result, which the audit reports.
     failed = [
-        one
-        for one in outcome.records
-        if one.status is not TrialStatus.COMPLETED
-        and (one.problem is None or one.problem.code != errors.RATE_NOT_REACHED.code)
+        trial
+        for trial in outcome.records
+        if trial.status is not TrialStatus.COMPLETED
+        and (trial.problem is None or trial.problem.code != errors.RATE_NOT_REACHED.code)
     ]
     if not failed:
         return None
     context = [
-        f"{one.trial} {one.target} · {one.workload}: {one.status.value}"
-        + (f": {one.problem.fact}" if one.problem else "")
-        for one in failed[:_FAILURES_TOLD]
+        f"{trial.trial} {trial.target} · {trial.workload}: {trial.status.value}"
+        + (f": {trial.problem.fact}" if trial.problem else "")
+        for trial in failed[:_MOST_FAILURES]
     ]
-    if len(failed) > _FAILURES_TOLD:
-        context.append(f"and {len(failed) - _FAILURES_TOLD} more")
-    codes = {one.problem.code for one in failed if one.problem}
+    if len(failed) > _MOST_FAILURES:
+        context.append(f"and {len(failed) - _MOST_FAILURES} more")
+    codes = {trial.problem.code for trial in failed if trial.problem}
     kinds = [
         kind for kind in errors.CATALOGUE if kind.code in codes and kind.exit is Exit.SYSTEM_FAILED
     ]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import echo_rendered, format_option, parse_band, runs_option
+from leadline.cli.options import band_option, format_option, runs_option
+from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -35,21 +36,15 @@ if TYPE_CHECKING:
     metavar="RATIO",
     help="Ratio of the second system's hardware to the first, without inventories: 1.6.",
 )
-@click.option(
-    "--band",
-    metavar="PERCENT",
-    default="5%",
-    show_default=True,
-    help="Equivalence margin: smaller differences count as none.",
-)
+@band_option("Equivalence margin: smaller differences count as none.")
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     names: tuple[str, ...],
-    runs: Path | None,
+    runs: Path,
     limit: str | None,
     label: str | None,
     added: float | None,
-    band: str,
+    band: float,
     output: str,
 ) -> Exit:
     """Show throughput and latency over load: peak, knee, the bottleneck of each level, and the last
@@ -66,38 +61,28 @@ def command(
     """
     from leadline.analysis.scaling.study import parse_limit, require_answer, study
     from leadline.api import judging
-    from leadline.archive.runs import find_run, runs_folder
+    from leadline.archive.runs import find_run
 
-    share = parse_band(band)
     below = parse_limit(limit)
-    folder = runs_folder(runs)
-    found = [find_run(name, folder) for name in names or ("@latest",)]
+    found = [find_run(name, runs) for name in names or ("@latest",)]
     unique = tuple({run.path: run for run in found}.values())
     with judging(unique, verifying=False) as (judge, _):
-        studied = study(unique, judge, limit=below, by=label, added=added, band=share)
+        studied = study(unique, judge, limit=below, by=label, added=added, band=band)
     _print(require_answer(studied), output)
     return Exit.ANSWERED
 
 
-def _print(studied: ScalingStudy, output: str) -> None:
+def _print(study: ScalingStudy, output: str) -> None:
     if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
         from leadline.report.render.rows import render_rows
 
-        answer = scale_output(studied)
+        answer = scale_output(study)
         if output == "json":
-            echo_rendered(answer.to_json())
+            print_json(answer)
         else:
             echo_rendered(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
         return
     from leadline.report.pages.scaling.page import scaling_document
 
-    document = scaling_document(studied)
-    if output == "markdown":
-        from leadline.report.render.markdown import render as markdown
-
-        echo_rendered(markdown(document).rstrip())
-    else:
-        from leadline.report.render.terminal import render, standard_output
-
-        render(standard_output(), document)
+    print_document(scaling_document(study), output)

@@ -9,7 +9,7 @@ import click
 from pydantic import TypeAdapter
 
 from leadline import errors
-from leadline.cli.options import echo_rendered
+from leadline.cli.output import echo_rendered
 from leadline.errors import Exit, LeadlineError
 from leadline.report.answers.run import SCHEMAS
 

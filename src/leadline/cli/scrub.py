@@ -7,16 +7,17 @@ from pathlib import Path
 
 import click
 
-from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.runs import find_run
 from leadline.archive.scrub import scrub
-from leadline.cli.options import echo_line, runs_option
+from leadline.cli.options import runs_option
+from leadline.cli.output import echo_line
 from leadline.errors import Exit
 
 
 @click.command()
 @click.argument("run", metavar="RUN", default="@latest")
 @runs_option
-def command(run: str, runs: Path | None) -> Exit:
+def command(run: str, runs: Path) -> Exit:
     """Remove secrets from an archive, as a run does when it writes one; seal it anew.
 
     New archives hold no known form of a secret. This is for archives of earlier versions. The
@@ -29,7 +30,7 @@ def command(run: str, runs: Path | None) -> Exit:
         leadline scrub @latest
         leadline scrub /srv/benchmarks/perf-20261121-120000
     """
-    found = find_run(run, runs_folder(runs))
+    found = find_run(run, runs)
     done = scrub(found, at=datetime.now(UTC).isoformat(timespec="milliseconds"))
     for name in done.changed:
         echo_line(f"changed {name}")

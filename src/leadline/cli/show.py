@@ -9,9 +9,10 @@ import click
 
 from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
-from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.runs import find_run
 from leadline.audit.registry import audit
-from leadline.cli.options import echo_rendered, format_option, run_argument, runs_option
+from leadline.cli.options import format_option, run_argument, runs_option
+from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit
 from leadline.findings import Finding
 
@@ -21,7 +22,7 @@ from leadline.findings import Finding
 @runs_option
 @click.option("--trials", is_flag=True, help="Every trial's value, not only the cell's.")
 @format_option("text", "json", "csv", "csv-raw", "markdown")
-def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
+def command(run: str, runs: Path, trials: bool, output: str) -> Exit:
     """Show what a run measured: one row for each cell and operation, each number with its findings.
 
     \b
@@ -29,7 +30,7 @@ def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
         leadline show @latest
         leadline show perf-20261121 --trials --format csv
     """
-    found = find_run(run, runs_folder(runs))
+    found = find_run(run, runs)
     findings = audit(found)
     cells = figures(found, findings)
     if output == "text":
@@ -39,7 +40,7 @@ def command(run: str, runs: Path | None, trials: bool, output: str) -> Exit:
 
     shown = show_output(found, cells, findings, trials=trials)
     if output == "json":
-        echo_rendered(shown.to_json())
+        print_json(shown)
     else:
         echo_rendered(show_table(shown, output, trials=trials))
     return Exit.ANSWERED
@@ -52,9 +53,7 @@ def print_run(
     *,
     trials: bool = False,
 ) -> None:
-    """The report in the terminal; `trials` adds every trial's value."""
+    """Print a run in the terminal; `trials` adds every trial's value."""
     from leadline.report.pages.run.page import run_document
-    from leadline.report.render.terminal import render, standard_output
 
-    document = run_document(run, cells, tuple(findings), charts=False)
-    render(standard_output(), document, trials=trials)
+    print_document(run_document(run, cells, tuple(findings), charts=False), "text", trials=trials)

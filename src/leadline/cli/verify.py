@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.runs import find_run
 from leadline.archive.verify import Verification, verify
-from leadline.cli.options import echo_line, echo_rendered, format_option, runs_option
+from leadline.cli.options import ComparisonRequest, format_option, runs_option
+from leadline.cli.output import echo_line, print_json
 from leadline.errors import Exit, LeadlineError
 from leadline.files import read_content
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("run", metavar="[RUN|PAGE.html]", default="@latest")
 @runs_option
 @format_option("text", "json")
-def command(run: str, runs: Path | None, output: str) -> Exit:
+def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
     A page that `leadline report` wrote is made once more from its archives, which are verified
@@ -39,33 +40,32 @@ def command(run: str, runs: Path | None, output: str) -> Exit:
         leadline verify study.html --runs /srv/benchmarks
         leadline verify /srv/benchmarks/perf-20261121-120000 --format json
     """
-    found = _page(Path(run), runs) if Path(run).is_file() else _archive(run, runs)
+    if Path(run).is_file():
+        found = _page(Path(run), runs)
+    else:
+        archive = find_run(run, runs)
+        found = [(str(archive.path), verify(archive))]
     verification = Verification(
-        files=sum(one.files for _, one in found),
-        numbers=sum(one.numbers for _, one in found),
-        problems=tuple(problem for _, one in found for problem in one.problems),
+        files=sum(part.files for _, part in found),
+        numbers=sum(part.numbers for _, part in found),
+        problems=tuple(problem for _, part in found for problem in part.problems),
     )
     if output == "json":
         from leadline.report.answers.run import verify_output
 
-        echo_rendered(verify_output(verification).to_json())
+        print_json(verify_output(verification))
         return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
-    for name, one in found:
-        files = f"{one.files} files, " if one.files else ""
-        echo_line(f"{name}: {files}{one.numbers} numbers checked")
-        for problem in one.problems:
+    for name, part in found:
+        files = f"{part.files} files, " if part.files else ""
+        echo_line(f"{name}: {files}{part.numbers} numbers checked")
+        for problem in part.problems:
             echo_line(f"problem: {problem.path}: {problem.message}")
     count = len(verification.problems)
     echo_line(f"{count} problem{'s' if count > 1 else ''}" if count else "ok")
     return Exit.ANSWERED if verification.ok else Exit.NEGATIVE
 
 
-def _archive(name: str, runs: Path | None) -> list[tuple[str, Verification]]:
-    found = find_run(name, runs_folder(runs))
-    return [(str(found.path), verify(found))]
-
-
-def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
+def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
     """The archives that a page is of, and then the page itself."""
     from leadline.api import judging
     from leadline.cli.report import rendered
@@ -77,7 +77,7 @@ def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
         raise LeadlineError(
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
         ) from error
-    archives = [find_run(name, runs_folder(runs)) for name in kept.runs]
+    archives = [find_run(name, runs) for name in kept.runs]
     with judging(archives) as (judge, verified):
         written = _once_more(kept, archives, runs, judge, verified)
         numbers, problems = check_page(kept, rendered(written))
@@ -88,7 +88,7 @@ def _page(path: Path, runs: Path | None) -> list[tuple[str, Verification]]:
 
 
 def _once_more(
-    page: Page, archives: list[Run], runs: Path | None, judge: Judge, verified: Verified
+    page: Page, archives: list[Run], runs: Path, judge: Judge, verified: Verified
 ) -> Written:
     """What `report` would write of the same archives now."""
     from leadline.cli.report import of_run, of_two
@@ -97,11 +97,12 @@ def _once_more(
     if asked is None:
         return of_run(archives[0], ".html", judge, verified)
     from leadline.analysis.comparison import By
-    from leadline.cli.options import find_sides
 
     by = By(asked.by)
     words = page.runs if len(page.runs) > 1 else (asked.baseline, asked.candidate)
     # Runs that a label distinguishes are compared by its key.
     asked_by = asked.baseline.partition("=")[0] if by is By.LABEL and len(page.runs) > 1 else by
-    sides = find_sides(words[0], words[-1], asked_by, page.runs[0], runs, judge)
-    return of_two(*sides, by, asked.band, ".html", verified)
+    request = ComparisonRequest(
+        baseline=words[0], candidate=words[-1], by=asked_by, within=page.runs[0], runs=runs
+    )
+    return of_two(*request.find_sides(judge), by, asked.band, ".html", verified)

@@ -1,12 +1,18 @@
-"""One layer of the storage stack below a target."""
+"""The base of archived records, and one layer of the storage stack below a target."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from leadline.inventory.record import Record
+
+class Record(BaseModel):
+    """The base of everything that an archive stores as JSON."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False
+    )
 
 
 class LayerKind(StrEnum):

@@ -44,9 +44,7 @@ class ZfsPool:
     capacity_share: float | None = None
     fragmentation_share: float | None = None
     autotrim: str = ""
-    dedup_ratio: float | None = None
     read_only: str = ""
-    features: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scan: str = ""
     errors: str = ""
     vdevs: tuple[VdevStatus, ...] = ()
@@ -215,15 +213,7 @@ def _pool(
         capacity_share=_share(text("capacity")),
         fragmentation_share=_share(text("fragmentation")),
         autotrim=text("autotrim"),
-        dedup_ratio=_ratio(text("dedupratio")),
         read_only=text("readonly"),
-        features=MappingProxyType(
-            {
-                key.removeprefix("feature@"): value
-                for key, value in values.items()
-                if key.startswith("feature@")
-            }
-        ),
         scan=tree.scan if tree else "",
         errors=tree.errors if tree else "",
         vdevs=tree.vdevs if tree else (),
@@ -241,13 +231,6 @@ def _share(text: str) -> float | None:
     """Return 0.47 for `47` and `47%`."""
     digits = text.removesuffix("%")
     return int(digits) / 100 if digits.isascii() and digits.isdecimal() else None
-
-
-def _ratio(text: str) -> float | None:
-    try:
-        return float(text.removesuffix("x"))
-    except ValueError:
-        return None
 
 
 def _text(dumps: Mapping[str, bytes], name: str) -> str:

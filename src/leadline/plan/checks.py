@@ -6,7 +6,8 @@ They work on the raw mapping, so that a plan with invalid values gets all its fa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -45,6 +46,41 @@ def mappings(value: object) -> list[Mapping[str, Any]]:
     return [item if isinstance(item, dict) else {} for item in items]
 
 
+def _words(value: object) -> list[Any]:
+    """The names in a list, or a single name."""
+    return [value] if isinstance(value, str) else value if isinstance(value, list) else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WrittenTarget:
+    """A target as written. `url` None: it is invalid, a fault of its own."""
+
+    index: int
+    name: str | None
+    url: TargetUrl | None
+    clusters: Sequence[Any]
+
+
+def _written_targets(raw: Mapping[str, Any]) -> Iterator[_WrittenTarget]:
+    targets = raw.get("targets")
+    for index, item in enumerate(targets if isinstance(targets, list) else []):
+        given = item if isinstance(item, dict) else {"target": item}
+        name, url = given.get("name", given.get("target")), None
+        with contextlib.suppress(ValueError):
+            url = parse_target_url(str(given.get("target")))
+        yield _WrittenTarget(
+            index=index,
+            name=None if name is None else str(name),
+            url=url,
+            clusters=_words(given.get("clusters")),
+        )
+
+
+def _clusters(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    clusters = raw.get("clusters")
+    return clusters if isinstance(clusters, dict) else {}
+
+
 def check_names(
     raw: Mapping[str, Any], profiles: Sequence[ProfileDocument], faults: Faults
 ) -> None:
@@ -61,61 +97,49 @@ def check_names(
             faults.add(("workloads", index, "name"), f"two workloads are called {name!r}")
         seen.add(str(name))
     names: set[tuple[str, str]] = set()
-    clusters = raw.get("clusters")
-    targets = raw.get("targets")
-    for index, item in enumerate(targets if isinstance(targets, list) else []):
-        given = item if isinstance(item, dict) else {"target": item}
-        url = given.get("target")
-        name = given.get("name", url)
-        here = given.get("clusters") or (list(clusters) if isinstance(clusters, dict) else [])
-        try:
-            found = places(parse_target_url(str(url)), [here] if isinstance(here, str) else here)
-        except (ValueError, TypeError):
-            continue  # a fault of its own
-        called = {(str(name), place) for place in found.values()}
-        if name is not None and called & names:
-            faults.add(("targets", index), f"two targets are called {name!r}; give one a name")
+    for target in _written_targets(raw):
+        if target.url is None or target.name is None:
+            continue
+        here = [*map(str, target.clusters or _clusters(raw))]
+        called = {(target.name, place) for place in places(target.url, here).values()}
+        if called & names:
+            message = f"two targets are called {target.name!r}; give one a name"
+            faults.add(("targets", target.index), message)
         names |= called
 
 
 def check_clusters(raw: Mapping[str, Any], faults: Faults) -> None:
     """Check that targets name existing clusters of their kind; a delay needs a lab."""
-    clusters = raw.get("clusters")
-    known = list(clusters) if isinstance(clusters, dict) else []
-    targets = raw.get("targets")
-    for index, item in enumerate(targets if isinstance(targets, list) else []):
-        given = item if isinstance(item, dict) else {"target": item}
-        named = given.get("clusters") or []
-        named = [named] if isinstance(named, str) else named
-        for name in named if isinstance(named, list) else []:
+    documents = _clusters(raw)
+    known = list(documents)
+    for target in _written_targets(raw):
+        path = ("targets", target.index, "clusters")
+        for name in target.clusters:
             if name not in known:
                 faults.add(
-                    ("targets", index, "clusters"),
+                    path,
                     f"there is no cluster {name!r} in the plan (clusters: "
                     f"{', '.join(map(str, known)) or 'none'})",
                     nearest_word(str(name), map(str, known)),
                 )
-        try:
-            url = parse_target_url(str(given.get("target")))
-        except ValueError:
-            continue  # a fault of its own
-        documents = clusters if isinstance(clusters, dict) else {}
+        url = target.url
+        if url is None:
+            continue
         fitting = [name for name in known if _fits(url, documents[name])]
         if url.kind.on_cluster and known and not fitting:
             kind = "Kubernetes" if url.kind.on_kubernetes else "Ceph"
-            faults.add(("targets", index), f"the plan names no {kind} cluster for {str(url)!r}")
-        for name in named if isinstance(named, list) else []:
+            faults.add(path[:2], f"the plan names no {kind} cluster for {str(url)!r}")
+        for name in target.clusters:
             if url.kind.on_cluster and name in known and name not in fitting:
                 other = "a Ceph" if url.kind.on_kubernetes else "a Kubernetes"
-                faults.add(("targets", index, "clusters"), f"{name!r} is {other} cluster")
+                faults.add(path, f"{name!r} is {other} cluster")
         if url.inter_zone_rtt_s is None:
             continue
-        for name in named or fitting:
+        for name in target.clusters or fitting:
             document = documents.get(name)
             if isinstance(document, dict) and "lab" not in document:
                 faults.add(
-                    ("targets", index),
-                    f"inter_zone_rtt is a condition of a lab, and {name!r} is none",
+                    path[:2], f"inter_zone_rtt is a condition of a lab, and {name!r} is none"
                 )
 
 
@@ -123,24 +147,18 @@ def check_workload_targets(
     raw: Mapping[str, Any], profiles: Sequence[ProfileDocument], faults: Faults
 ) -> None:
     """Check that workloads name existing targets, and that every target has a workload."""
-    targets = raw.get("targets")
-    names = [
-        str(item.get("name", item.get("target")) if isinstance(item, dict) else item)
-        for item in (targets if isinstance(targets, list) else [])
-    ]
+    names = [str(target.name) for target in _written_targets(raw)]
     for_all = bool(profiles) or not raw.get("workloads")
     named: set[str] = set()
     for index, workload in enumerate(mappings(raw.get("workloads"))):
-        given = workload.get("targets") or []
-        given = [given] if isinstance(given, str) else given
-        for_all = for_all or not given
-        for name in given if isinstance(given, list) else []:
-            named.add(str(name))
-            if str(name) not in names:
+        for_all = for_all or not workload.get("targets")
+        for name in map(str, _words(workload.get("targets"))):
+            named.add(name)
+            if name not in names:
                 faults.add(
                     ("workloads", index, "targets"),
                     f"there is no target {name!r} in the plan",
-                    nearest_word(str(name), names),
+                    nearest_word(name, names),
                 )
     for index, name in enumerate(names):
         if not for_all and name not in named:
@@ -196,7 +214,7 @@ def check_expansion(
         with contextlib.suppress(ValidationError):  # a fault of its own
             item = WorkloadDocument.model_validate(given)
             found.append((("workloads", index), item, DefaultsDocument()))
-    targets = _readable_targets(raw)
+    targets = [(str(target.name), target.url) for target in _written_targets(raw) if target.url]
     for path, item, last in found:
         if item.job_file is not None and item.job_file not in job_files:
             continue  # a fault of its own
@@ -237,15 +255,3 @@ def _check_engines(
         on = ", ".join(map(repr, list(names)[:_NAMED_TARGETS]))
         more = f" and {len(names) - _NAMED_TARGETS} more" if len(names) > _NAMED_TARGETS else ""
         faults.add(path, f"{item.name!r} on {on}{more}: {sentence}")
-
-
-def _readable_targets(raw: Mapping[str, Any]) -> list[tuple[str, TargetUrl]]:
-    """The targets with a valid URL, by name; an invalid one is a fault of its own."""
-    targets = raw.get("targets")
-    found = []
-    for item in targets if isinstance(targets, list) else []:
-        given = item if isinstance(item, dict) else {"target": item}
-        with contextlib.suppress(ValueError):
-            url = parse_target_url(str(given.get("target")))
-            found.append((str(given.get("name", given.get("target"))), url))
-    return found

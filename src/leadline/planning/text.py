@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
+from leadline.plan.loader import Overrides
 from leadline.planning.draft import (
     PREFILL_BPS,
     Cost,
@@ -23,43 +23,23 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./:?=&-]*")
 _RESERVED = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The options of the plan; empty or None if they are not given."""
-
-    context: str = ""
-    kubeconfig: str = ""
-    namespace: str = ""
-    image: str = ""
-    vm_image: str = ""
-    name: str = ""
-    profiles: Sequence[str] = ()
-    runtime: str = ""
-    ramp: str = ""
-    size: str = ""
-    repeats: int | None = None
-    prefill: bool = True
-    cpu: str = ""
-    memory: str = ""
-
-
-def plan_text(draft: Draft, load: Load, settings: Settings) -> str:
-    """Return the content of the plan's file."""
+def plan_text(draft: Draft, load: Load, given: Overrides) -> str:
+    """Return the content of the plan's file, with the options that were `given`."""
     lines = [
-        *_head(draft, load, settings),
+        *_head(draft, load, given.context),
         "leadline: 1",
-        *([f"name: {_scalar(settings.name)}"] if settings.name else []),
-        *_cluster(draft, settings),
+        *([f"name: {_scalar(given.name)}"] if given.name else []),
+        *_cluster(draft, given),
         "targets:",
     ]
     for target in draft.targets:
         lines += _target(target, estimate_cost(target, load))
-    lines += _workloads(settings)
+    lines += _workloads(load, given)
     return "\n".join(lines) + "\n"
 
 
-def _head(draft: Draft, load: Load, settings: Settings) -> Iterator[str]:
-    where = f" from the cluster of the context {settings.context!r}" if settings.context else ""
+def _head(draft: Draft, load: Load, context: str | None) -> Iterator[str]:
+    where = f" from the cluster of the context {context!r}" if context else ""
     yield f"# Written by `leadline plan --from-cluster`{visible(where)}."
     yield "# `leadline check FILE` shows what it does, `leadline run FILE` runs it."
     yield "#"
@@ -94,34 +74,25 @@ def format_cost(cost: Cost) -> list[str]:
     return lines
 
 
-def _cluster(draft: Draft, settings: Settings) -> Iterator[str]:
+def _cluster(draft: Draft, given: Overrides) -> Iterator[str]:
     yield "clusters:"
     yield "  kubernetes:"
-    found: list[str] = []
-    if settings.kubeconfig:
-        found.append(f"kubeconfig: {_scalar(settings.kubeconfig)}")
-    if settings.context:
-        found.append(f"context: {_scalar(settings.context)}  # the targets are chosen for it")
-    if settings.namespace:
-        found.append(f"namespace: {_scalar(settings.namespace)}  # the plan fits its quotas")
-    if settings.image:
-        found.append(f"image: {_scalar(settings.image)}")
-    if settings.cpu:
-        found.append(f"cpu: {_scalar(settings.cpu)}")
-    elif draft.cpu is not None:
-        found.append(
-            f"cpu: {draft.cpu:g}  # of a runner pod; with more, not all targets fit at once"
-        )
-    if settings.memory:
-        found.append(f"memory: {_scalar(settings.memory)}")
-    if settings.vm_image:
-        found.append(f"vm: {{boot: {{container_disk: {_scalar(settings.vm_image)}}}}}")
-    if not found:
-        yield "    kubernetes: {}"
-        return
-    yield "    kubernetes:"
-    for line in found:
-        yield f"      {line}"
+    cpu = given.runner_cpu and _scalar(given.runner_cpu)
+    if not cpu and draft.cpu is not None:
+        cpu = f"{draft.cpu:g}  # of a runner pod; with more, not all targets fit at once"
+    disk = given.vm_image and f"{{boot: {{container_disk: {_scalar(given.vm_image)}}}}}"
+    options = (
+        ("kubeconfig", given.kubeconfig and _scalar(str(given.kubeconfig)), ""),
+        ("context", given.context and _scalar(given.context), "  # the targets are chosen for it"),
+        ("namespace", given.namespace and _scalar(given.namespace), "  # the plan fits its quotas"),
+        ("image", given.runner_image and _scalar(given.runner_image), ""),
+        ("cpu", cpu, ""),
+        ("memory", given.runner_memory and _scalar(given.runner_memory), ""),
+        ("vm", disk, ""),
+    )
+    found = [f"      {key}: {value}{comment}" for key, value, comment in options if value]
+    yield f"    kubernetes:{'' if found else ' {}'}"
+    yield from found
 
 
 def _target(target: DraftTarget, cost: Cost) -> Iterator[str]:
@@ -140,15 +111,15 @@ def _target(target: DraftTarget, cost: Cost) -> Iterator[str]:
         yield f"    labels: {{{inside}}}"
 
 
-def _workloads(settings: Settings) -> Iterator[str]:
-    yield f"profile: [{', '.join(_scalar(name) for name in settings.profiles)}]"
-    given = {"runtime": settings.runtime, "ramp": settings.ramp, "size": settings.size}
-    inside = ", ".join(f"{key}: {_scalar(value)}" for key, value in given.items() if value)
+def _workloads(load: Load, given: Overrides) -> Iterator[str]:
+    yield f"profile: [{', '.join(map(_scalar, given.profiles))}]"
+    defaults = {"runtime": given.runtime, "ramp": given.ramp, "size": given.size}
+    inside = ", ".join(f"{key}: {_scalar(value)}" for key, value in defaults.items() if value)
     if inside:
         yield f"defaults: {{{inside}}}"
-    if settings.repeats is not None:
-        yield f"repeats: {settings.repeats}"
-    if not settings.prefill:
+    if given.repeats is not None:
+        yield f"repeats: {given.repeats}"
+    if not load.prefill:
         yield "prefill: false  # reads of data never written may not reach a disk"
 
 

@@ -48,7 +48,6 @@ def test_openzfs() -> None:
     assert pool.capacity_share == 0.47
     assert pool.fragmentation_share == 0.30
     assert pool.autotrim == "off"
-    assert pool.features["large_blocks"] == "active"
     assert pool.layout == "2 x mirror of 2"
     assert pool.data_leaves == ("vdd", "vde", "vdf", "vdg")
     assert (dataset.name, dataset.kind, dataset.record_bytes) == ("tank/r4M", "filesystem", 4 << 20)

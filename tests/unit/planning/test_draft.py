@@ -27,7 +27,7 @@ from leadline.planning.draft import (
     estimate_cost,
     sum_costs,
 )
-from leadline.planning.text import Settings, plan_text
+from leadline.planning.text import plan_text
 from tests.hostile_texts import HIDDEN, TEXTS
 
 Manifest = dict[str, Any]
@@ -262,7 +262,7 @@ def loaded(text: str, folder: Path) -> Any:
 def test_the_text_is_a_plan_that_says_what_was_found(tmp_path: Path) -> None:
     survey = seen([storage_class("a"), storage_class("none", "kubernetes.io/no-provisioner")])
     found = draft(survey, DraftRequest(counts=(1, 2)), LOAD, frozenset())
-    settings = Settings(
+    settings = Overrides(
         context="team/api.example:6443/kube:admin",
         namespace="bench",
         profiles=("quick",),
@@ -287,7 +287,7 @@ def test_no_name_of_a_context_breaks_the_text(context: str) -> None:
     import yaml
 
     found = draft(seen([storage_class("a")]), DraftRequest(), LOAD, frozenset())
-    text = plan_text(found, LOAD, Settings(context=context, profiles=("quick",)))
+    text = plan_text(found, LOAD, Overrides(context=context, profiles=("quick",)))
     read = yaml.safe_load(text)
     kept = read["clusters"]["kubernetes"]["kubernetes"]["context"]
     assert kept == context

@@ -12,7 +12,7 @@ from leadline.archive.records import RunStatus
 from leadline.archive.runs import find_run
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
-from leadline.cli.archives import this_session
+from leadline.cli.options import this_session
 from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.plan.loader import Overrides, load_plan

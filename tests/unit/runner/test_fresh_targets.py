@@ -12,7 +12,7 @@ import pytest
 from leadline import errors
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.writer import RunWriter
-from leadline.cli.archives import this_session
+from leadline.cli.options import this_session
 from leadline.engines.choose import OneEngine
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import LeadlineError

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,6 +20,8 @@ from leadline.errors import LeadlineError
 from leadline.plan.lab import LabDescription
 
 Dumps = Mapping[str, bytes]
+Choice = TypeVar("Choice", bound=Enum)
+Default = TypeVar("Default")
 
 
 class Asked(Enum):
@@ -134,21 +136,29 @@ def is_dump(name: str) -> bool:
 
 
 def load(dumps: Dumps, dump: Dump) -> Node | None:
-    """Decode a dump; return None if an optional dump is missing.
+    """Decode a dump; return None if it is missing.
 
     Raises:
-        LeadlineError: `dumps-invalid`: a required dump is missing, or a dump is not JSON.
+        LeadlineError: `dumps-invalid`: the dump is not JSON.
     """
-    if dump.name not in dumps:
-        if not dump.required:
-            return None
+    return parse(dump.name, dumps[dump.name]) if dump.name in dumps else None
+
+
+def load_required(dumps: Dumps, dump: Dump) -> Node:
+    """Decode a dump.
+
+    Raises:
+        LeadlineError: `dumps-invalid`: the dump is missing or not JSON.
+    """
+    found = load(dumps, dump)
+    if found is None:
         raise LeadlineError(
             errors.DUMPS_INVALID,
             f"{dump.name} is missing",
             context=[f"it is needed for {dump.purpose}"],
             hint=f"save it: ceph {dump.command} --format json > {dump.name}",
         )
-    return parse(dump.name, dumps[dump.name])
+    return found
 
 
 def parse(name: str, content: bytes) -> Node:
@@ -267,17 +277,37 @@ class Node:
         except (KeyError, TypeError) as error:
             raise self.wrong("true or false") from error
 
-    def count_or(self, key: str, default: int) -> int:
+    @property
+    def positive(self) -> int:
+        """A whole number of one or more."""
+        if self.integer < 1:
+            raise self.wrong("a number of one or more")
+        return self.integer
+
+    def choice(self, kind: type[Choice], expected: str) -> Choice:
+        """Return the member of an enumeration; `expected` completes "is not ..."."""
+        try:
+            return kind(self.value)
+        except ValueError as error:
+            raise self.wrong(expected) from error
+
+    # Members that may be missing.
+
+    def count_or(self, key: str, default: Default) -> int | Default:
         found = self.get(key)
         return default if found is None else found.count
 
-    def number_or(self, key: str, default: float) -> float:
+    def number_or(self, key: str, default: Default) -> float | Default:
         found = self.get(key)
         return default if found is None else found.number
 
     def text_or(self, key: str, default: str) -> str:
         found = self.get(key)
         return default if found is None else found.text
+
+    def flag_or(self, key: str, default: Default) -> bool | Default:
+        found = self.get(key)
+        return default if found is None else found.flag
 
 
 # The description of a lab among the dumps of its cluster.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date
 
 from leadline.inventory.ceph import autoscaler
 from leadline.inventory.ceph import dumps as names
-from leadline.inventory.ceph.dumps import Dumps, Node, load, parse, shown_daemons
+from leadline.inventory.ceph.dumps import Dumps, Node, load, load_required, parse, shown_daemons
 from leadline.inventory.ceph.model import (
     Activity,
     AutoscalerSettings,
@@ -23,7 +24,6 @@ from leadline.inventory.ceph.model import (
     Managers,
     Monitors,
     NotCaptured,
-    Osd,
     PgState,
     Setting,
     Wire,
@@ -60,97 +60,103 @@ def read_versions(versions: Node | None) -> tuple[DaemonVersion, ...] | None:
             matched = _VERSION.match(text)
             if not matched:
                 raise counts.wrong("a version of Ceph")
+            version, release = matched["number"], matched["name"]
+            daemons = count.count
             found.append(
-                DaemonVersion(
-                    kind=kind,
-                    version=matched["number"],
-                    release=matched["name"],
-                    daemons=count.count,
-                )
+                DaemonVersion(kind=kind, version=version, release=release, daemons=daemons)
             )
     return tuple(found)
 
 
-def read_settings(config: Node | None) -> tuple[Setting, ...] | None:
-    """Read `config dump`."""
-    if config is None:
-        return None
-    return tuple(
-        Setting(
-            section=node["section"].text,
-            name=node["name"].text,
-            value=redact_text(node["value"].text),
-            mask=node.text_or("mask", ""),
-        )
-        for node in config
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Configuration:
+    """The configuration database (`config dump`; None: not captured), and the running one of some
+    daemons (`config show`): value and source by daemon and option."""
 
+    settings: tuple[Setting, ...] | None
+    running: Mapping[str, Mapping[str, tuple[str, str]]]
 
-def read_shown(shown: Mapping[str, Node]) -> dict[str, dict[str, tuple[str, str]]]:
-    """Read `config show`: (value, source) by daemon and option."""
-    return {
-        daemon: {
-            node["name"].text: (node["value"].text, node.text_or("source", "default"))
-            for node in listed
+    @classmethod
+    def read(cls, dumps: Dumps) -> _Configuration:
+        config = load(dumps, names.CONFIG)
+        settings = None
+        if config is not None:
+            settings = tuple(
+                Setting(
+                    section=node["section"].text,
+                    name=node["name"].text,
+                    value=redact_text(node["value"].text),
+                    mask=node.text_or("mask", ""),
+                )
+                for node in config
+            )
+        running = {
+            daemon: {
+                node["name"].text: (node["value"].text, node.text_or("source", "default"))
+                for node in parse(name, dumps[name])
+            }
+            for daemon, name in shown_daemons(dumps).items()
         }
-        for daemon, listed in shown.items()
-    }
+        return cls(settings=settings, running=running)
 
+    def configured(self, name: str, kind: str) -> str | None:
+        """Return the database's value for a kind of daemon, which overrides `global`."""
+        found = {
+            setting.section: setting.value
+            for setting in self.settings or ()
+            if setting.name == name and not setting.mask
+        }
+        return found.get(kind, found.get("global"))
 
-def file_settings(shown: Mapping[str, Mapping[str, tuple[str, str]]]) -> tuple[FileSetting, ...]:
-    """Return settings from files, the environment or commands, by daemon and name."""
-    return tuple(
-        FileSetting(daemon=daemon, name=name, value=redact_text(value), source=source)
-        for daemon, settings in sorted(shown.items())
-        for name, (value, source) in sorted(settings.items())
-        if source in _ELSEWHERE
-    )
+    def file_settings(self) -> tuple[FileSetting, ...] | None:
+        """Return settings from files, the environment or commands, by daemon and name."""
+        if not self.running:
+            return None
+        return tuple(
+            FileSetting(daemon=daemon, name=name, value=redact_text(value), source=source)
+            for daemon, settings in sorted(self.running.items())
+            for name, (value, source) in sorted(settings.items())
+            if source in _ELSEWHERE
+        )
 
+    def mode(self, option: str, kind: str) -> WireMode:
+        """Return the mode of the messengers (protocol 2) of a kind of daemon."""
+        configured = self.configured(option, kind)
+        told_by = min((name for name in self.running if name.partition(".")[0] == kind), default="")
+        if not told_by:
+            return WireMode(option=option, wire=Wire.UNKNOWN, configured=configured, told_by=None)
+        # `config show` omits defaults.
+        value, _ = self.running[told_by].get(option, (_DEFAULT_MODE, "default"))
+        return WireMode(option=option, wire=_wire(value), configured=configured, told_by=told_by)
 
-def _configured(
-    settings: Iterable[Setting] | None, name: str, kinds: tuple[str, ...]
-) -> str | None:
-    """Return the database's value for daemons of `kinds`; a kind overrides `global`."""
-    found: dict[str, str] = {}
-    for setting in settings or ():
-        if setting.name == name and not setting.mask and setting.section in ("global", *kinds):
-            found[setting.section] = setting.value
-    return next((found[kind] for kind in (*kinds, "global") if kind in found), None)
+    def autoscaler(self, asked: Node | None, flags: Iterable[str]) -> AutoscalerSettings:
+        """Return the autoscaler's settings; `asked` is the monitors' mon_target_pg_per_osd."""
+        target, told_by = self._target(asked)
+        threshold = self.configured("mgr/pg_autoscaler/threshold", "mgr")
+        off = self.configured("mgr/pg_autoscaler/noautoscale", "mgr")
+        return AutoscalerSettings(
+            target_pg_per_osd=target,
+            target_told_by=told_by,
+            threshold=_number(threshold) or autoscaler.DEFAULT_THRESHOLD,
+            no_autoscale="noautoscale" in flags or (off or "").lower() in ("true", "1"),
+        )
 
-
-def read_encryption(
-    settings: tuple[Setting, ...] | None,
-    shown: Mapping[str, Mapping[str, tuple[str, str]]],
-    osds: Iterable[Osd],
-) -> Encryption:
-    """Read the modes of the messengers (protocol 2), and encryption at rest."""
-    crypts = [osd.dm_crypt for osd in osds]
-    return Encryption(
-        between_daemons=_mode("ms_cluster_mode", ("osd",), settings, shown),
-        to_daemons=_mode("ms_service_mode", ("osd",), settings, shown),
-        of_clients=_mode("ms_client_mode", ("client",), settings, shown),
-        osds_with_dm_crypt=crypts.count(Crypt.YES),
-        osds_unknown=crypts.count(Crypt.UNKNOWN),
-    )
+    def _target(self, asked: Node | None) -> tuple[int, str | None]:
+        """Return mon_target_pg_per_osd and its source; the manager's running value is first."""
+        for daemon in sorted(self.running):
+            value, source = self.running[daemon].get("mon_target_pg_per_osd", ("", ""))
+            if daemon.startswith("mgr.") and _number(value):
+                return int(float(value)), f"mgr's own configuration ({source})"
+        if asked is not None:
+            return asked.count, "the monitors"
+        configured = _number(self.configured("mon_target_pg_per_osd", "mgr"))
+        if configured:
+            return int(configured), "the configuration database"
+        return autoscaler.DEFAULT_TARGET_PG_PER_OSD, None
 
 
 # src/common/options/global.yaml.in: the default of the three modes since Nautilus.
 _DEFAULT_MODE = "crc secure"
-
-
-def _mode(
-    option: str,
-    kinds: tuple[str, ...],
-    settings: tuple[Setting, ...] | None,
-    shown: Mapping[str, Mapping[str, tuple[str, str]]],
-) -> WireMode:
-    configured = _configured(settings, option, kinds)
-    asked = sorted(daemon for daemon in shown if daemon.partition(".")[0] in kinds)
-    if not asked:
-        return WireMode(option=option, wire=Wire.UNKNOWN, configured=configured, told_by=None)
-    # `config show` omits defaults.
-    value, _ = shown[asked[0]].get(option, (_DEFAULT_MODE, "default"))
-    return WireMode(option=option, wire=_wire(value), configured=configured, told_by=asked[0])
 
 
 def _wire(value: str) -> Wire:
@@ -160,42 +166,6 @@ def _wire(value: str) -> Wire:
     if len(set(modes)) == 1:
         return Wire(modes[0])
     return Wire.SECURE_PREFERRED if modes[0] == "secure" else Wire.CRC_PREFERRED
-
-
-def read_autoscaler(
-    settings: tuple[Setting, ...] | None,
-    shown: Mapping[str, Mapping[str, tuple[str, str]]],
-    asked: Node | None,
-    flags: Iterable[str],
-) -> AutoscalerSettings:
-    """Read the autoscaler's settings; the manager's running ones override the database."""
-    target, told_by = _target(settings, shown, asked)
-    threshold = _configured(settings, "mgr/pg_autoscaler/threshold", ("mgr",))
-    off = _configured(settings, "mgr/pg_autoscaler/noautoscale", ("mgr",))
-    return AutoscalerSettings(
-        target_pg_per_osd=target,
-        target_told_by=told_by,
-        threshold=_number(threshold) or autoscaler.DEFAULT_THRESHOLD,
-        no_autoscale="noautoscale" in flags or (off or "").lower() in ("true", "1"),
-    )
-
-
-def _target(
-    settings: tuple[Setting, ...] | None,
-    shown: Mapping[str, Mapping[str, tuple[str, str]]],
-    asked: Node | None,
-) -> tuple[int, str | None]:
-    """Return mon_target_pg_per_osd and its source."""
-    for daemon in sorted(shown):
-        running = shown[daemon].get("mon_target_pg_per_osd")
-        if daemon.startswith("mgr.") and running and _number(running[0]):
-            return int(float(running[0])), f"mgr's own configuration ({running[1]})"
-    if asked is not None:
-        return asked.count, "the monitors"
-    configured = _number(_configured(settings, "mon_target_pg_per_osd", ("mgr",)))
-    if configured:
-        return int(configured), "the configuration database"
-    return autoscaler.DEFAULT_TARGET_PG_PER_OSD, None
 
 
 def _number(text: str | None) -> float | None:
@@ -212,15 +182,11 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
         LeadlineError: `dumps-invalid` with file and position: a required dump is missing, or a dump
             is damaged.
     """
-    status = _required(dumps, names.STATUS)
-    health = _required(dumps, names.HEALTH)
-    osd_dump = _required(dumps, names.OSD_DUMP)
-    tree = read_tree(_required(dumps, names.OSD_TREE))
-    df = load(dumps, names.DF)
-    shown = read_shown(
-        {daemon: parse(name, dumps[name]) for daemon, name in shown_daemons(dumps).items()}
-    )
-    settings = read_settings(load(dumps, names.CONFIG))
+    status = load_required(dumps, names.STATUS)
+    health = load_required(dumps, names.HEALTH)
+    osd_dump = load_required(dumps, names.OSD_DUMP)
+    tree = read_tree(load_required(dumps, names.OSD_TREE))
+    configuration = _Configuration.read(dumps)
     versions = read_versions(load(dumps, names.VERSIONS))
     flags = tuple(sorted(osd_dump["flags"].text.split(",")))
     osds = read_osds(
@@ -231,9 +197,10 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
         load(dumps, names.CRYPT_KEYS),
     )
     rules = read_rules(load(dumps, names.CRUSH), load(dumps, names.CRUSH_RULES))
-    pools = read_pools(osd_dump, rules, df)
+    pools = read_pools(osd_dump, rules, load(dumps, names.DF))
     filesystems, standbys = read_filesystems(load(dumps, names.FS), pools)
     version, release = _leading(versions)
+    crypts = [osd.dm_crypt for osd in osds]
     return CephInventory(
         fsid=status["fsid"].text,
         created=_created(osd_dump),
@@ -254,10 +221,16 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
         flags=tuple(flag for flag in flags if flag),
         capacity=_capacity(status["pgmap"], osd_dump),
         crush=crush_roots(tree),
-        encryption=read_encryption(settings, shown, osds),
-        configuration=settings,
-        file_settings=file_settings(shown) if shown else None,
-        autoscaler=read_autoscaler(settings, shown, load(dumps, names.TARGET_PGS), flags),
+        encryption=Encryption(
+            between_daemons=configuration.mode("ms_cluster_mode", "osd"),
+            to_daemons=configuration.mode("ms_service_mode", "osd"),
+            of_clients=configuration.mode("ms_client_mode", "client"),
+            osds_with_dm_crypt=crypts.count(Crypt.YES),
+            osds_unknown=crypts.count(Crypt.UNKNOWN),
+        ),
+        configuration=configuration.settings,
+        file_settings=configuration.file_settings(),
+        autoscaler=configuration.autoscaler(load(dumps, names.TARGET_PGS), flags),
         autoscale_words=read_autoscale(load(dumps, names.AUTOSCALE)),
         balancer=_balancer(load(dumps, names.BALANCER)),
         not_captured=_not_captured(dumps),
@@ -271,12 +244,6 @@ def _created(osd_dump: Node) -> str | None:
         return date.fromisoformat(found.text[:10]).isoformat() if found is not None else None
     except ValueError:  # not a day, such as the zero of an unset time
         return None
-
-
-def _required(dumps: Dumps, dump: names.Dump) -> Node:
-    found = load(dumps, dump)
-    assert found is not None, "load() raises for a missing required dump"
-    return found
 
 
 def _not_captured(dumps: Dumps) -> tuple[NotCaptured, ...]:
@@ -300,23 +267,19 @@ def _leading(versions: tuple[DaemonVersion, ...] | None) -> tuple[str | None, st
 
 
 def _health(node: Node) -> Health:
-    try:
-        return Health(node.text)
-    except ValueError as error:
-        raise node.wrong("a health status") from error
+    return node.choice(Health, "a health status")
 
 
 def _checks(checks: Node) -> tuple[HealthCheck, ...]:
     found = []
     for code, node in checks.items():
-        detail, muted = node.get("detail"), node.get("muted")
         found.append(
             HealthCheck(
                 code=code,
                 severity=_health(node["severity"]),
                 message=node["summary"]["message"].text,
-                detail=tuple(line["message"].text for line in detail or ()),
-                muted=muted.flag if muted else False,
+                detail=tuple(line["message"].text for line in node.get("detail") or ()),
+                muted=node.flag_or("muted", False),
             )
         )
     order = (Health.ERR, Health.WARN, Health.OK)
@@ -362,7 +325,6 @@ def _pg_states(pgmap: Node) -> tuple[PgState, ...]:
 
 def _activity(pgmap: Node) -> Activity:
     """Read the activity; `status` omits zeros."""
-
     states = _pg_states(pgmap)
 
     def count(*words: str) -> int:

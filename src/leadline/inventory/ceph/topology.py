@@ -30,91 +30,63 @@ from leadline.inventory.ceph.model import (
 _TYPES = {1: PoolType.REPLICATED, 3: PoolType.ERASURE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
-    stored_bytes: int
-    used_bytes: int
-    objects: int
-
-
 def read_pools(
     osd_dump: Node, rules: Mapping[int, CrushRule] | None, df: Node | None
 ) -> tuple[Pool, ...]:
-    """Read the pools, by id."""
+    """Read the pools, by id; their bytes from `df detail` since Nautilus."""
     profiles = osd_dump.get("erasure_code_profiles")
-    stored = _stored(df)
-    pools = (_pool(node, rules, profiles, stored) for node in osd_dump["pools"])
+    stats = {node["id"].count: node["stats"] for node in df["pools"]} if df else {}
+    pools = (
+        _pool(node, rules, profiles, stats.get(node["pool"].count)) for node in osd_dump["pools"]
+    )
     return tuple(sorted(pools, key=lambda pool: pool.id))
 
 
 def _pool(
-    node: Node,
-    rules: Mapping[int, CrushRule] | None,
-    profiles: Node | None,
-    stored: Mapping[int, _Stored],
+    node: Node, rules: Mapping[int, CrushRule] | None, profiles: Node | None, stats: Node | None
 ) -> Pool:
-    number = node["pool"].count
     kind = _TYPES.get(node["type"].integer)
     if kind is None:
         raise node["type"].wrong("a type of pool: 1 (replicated) or 3 (erasure)")
     flags = set(node["flags_names"].text.split(","))
-    options = node["options"]
-    minimum, maximum = options.get("pg_num_min"), options.get("pg_num_max")
+    options, mode = node["options"], node.get("pg_autoscale_mode")
     rule_id = node["crush_rule"].integer
     role, filesystem = _cephfs(node["application_metadata"])
-    held = stored.get(number)
     return Pool(
-        id=number,
+        id=node["pool"].count,
         name=node["pool_name"].text,
         type=kind,
-        size=_positive(node["size"]),
+        size=node["size"].positive,
         min_size=node["min_size"].count,
         rule=rules.get(rule_id) if rules is not None else None,
         rule_id=rule_id,
-        pg_num=_positive(node["pg_num"]),
+        pg_num=node["pg_num"].positive,
         pgp_num=node["pg_placement_num"].count,
-        pg_num_target=_positive(node.get("pg_num_target") or node["pg_num"]),
-        autoscale_mode=_mode(node.get("pg_autoscale_mode")),
+        pg_num_target=(node.get("pg_num_target") or node["pg_num"]).positive,
+        # Before Nautilus there is no autoscaler.
+        autoscale_mode=mode.choice(Mode, "an autoscale mode: on, warn or off") if mode else None,
         target_ratio=options.number_or("target_size_ratio", 0.0),
         target_bytes=options.count_or("target_size_bytes", 0),
-        pg_num_min=minimum.count if minimum else None,
-        pg_num_max=maximum.count if maximum else None,
+        pg_num_min=options.count_or("pg_num_min", None),
+        pg_num_max=options.count_or("pg_num_max", None),
         bias=options.number_or("pg_autoscale_bias", 1.0),
         bulk="bulk" in flags,
-        erasure=_erasure(node, kind, profiles),
+        erasure=_erasure(node, profiles) if kind is PoolType.ERASURE else None,
         overwrites=kind is PoolType.REPLICATED or "ec_overwrites" in flags,
         compression=options.text_or("compression_mode", "none"),
         applications=tuple(name for name, _ in node["application_metadata"].items()),
         cephfs_role=role,
         filesystem=filesystem,
-        stored_bytes=held.stored_bytes if held else None,
-        used_bytes=held.used_bytes if held else None,
-        objects=held.objects if held else None,
+        stored_bytes=stats["stored"].count if stats else None,
+        used_bytes=stats["bytes_used"].count if stats else None,
+        objects=stats["objects"].count if stats else None,
         full=bool(flags & {"full", "full_quota"}),
         near_full="nearfull" in flags,
         quota_bytes=node.count_or("quota_max_bytes", 0),
     )
 
 
-def _positive(node: Node) -> int:
-    if node.integer < 1:
-        raise node.wrong("a number of one or more")
-    return node.integer
-
-
-def _mode(node: Node | None) -> Mode | None:
-    """Return None before Nautilus, which has no autoscaler."""
-    if node is None:
-        return None
-    try:
-        return Mode(node.text)
-    except ValueError as error:
-        raise node.wrong("an autoscale mode: on, warn or off") from error
-
-
-def _erasure(node: Node, kind: PoolType, profiles: Node | None) -> ErasureCode | None:
-    if kind is not PoolType.ERASURE:
-        return None
+def _erasure(node: Node, profiles: Node | None) -> ErasureCode:
     name = node["erasure_code_profile"].text
     if profiles is None:
         raise node["erasure_code_profile"].wrong("a profile that the dump describes")
@@ -122,7 +94,7 @@ def _erasure(node: Node, kind: PoolType, profiles: Node | None) -> ErasureCode |
     plugin = profile.text_or("plugin", "jerasure")
     # Old profiles of lrc and shec may omit k and m: an error, not a guess.
     return ErasureCode(
-        profile=name, k=_positive(profile["k"]), m=_positive(profile["m"]), plugin=plugin
+        profile=name, k=profile["k"].positive, m=profile["m"].positive, plugin=plugin
     )
 
 
@@ -133,20 +105,6 @@ def _cephfs(applications: Node) -> tuple[CephfsRole | None, str | None]:
         if named:
             return role, named.text
     return None, None
-
-
-def _stored(df: Node | None) -> dict[int, _Stored]:
-    """Read `df detail` since Nautilus; before, `stored` was called bytes_used."""
-    if df is None:
-        return {}
-    return {
-        node["id"].count: _Stored(
-            stored_bytes=node["stats"]["stored"].count,
-            used_bytes=node["stats"]["bytes_used"].count,
-            objects=node["stats"]["objects"].count,
-        )
-        for node in df["pools"]
-    }
 
 
 def read_filesystems(
@@ -176,7 +134,7 @@ def _filesystem(mdsmap: Node, names: Mapping[int, str]) -> Filesystem:
     return Filesystem(
         name=mdsmap["fs_name"].text,
         metadata_pool=pool(mdsmap["metadata_pool"]),
-        data_pools=tuple(pool(node) for node in mdsmap["data_pools"]),
+        data_pools=tuple(map(pool, mdsmap["data_pools"])),
         max_mds=mdsmap["max_mds"].count,
         ranks=tuple(sorted(ranks, key=lambda item: item.rank)),
         failed_ranks=tuple(node.integer for node in mdsmap["failed"]),
@@ -205,8 +163,6 @@ def read_autoscale(autoscale: Node | None) -> tuple[AutoscaleWord, ...] | None:
 
 # The CRUSH tree and its rules.
 
-OSD_LEVEL = "osd"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OsdPlace:
@@ -219,67 +175,55 @@ class OsdPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """The buckets of `osd tree`. `roots` have no parent; `ranks` order levels (osd is 0)."""
+    """`osd tree`: names of `roots`, which have no parent, and `ranks` of levels (osd is 0)."""
 
-    roots: tuple[int, ...]
-    names: Mapping[int, str]
-    levels: Mapping[int, str]
+    roots: tuple[str, ...]
     ranks: Mapping[str, int]
-    children: Mapping[int, tuple[int, ...]]
     osds: Mapping[int, OsdPlace]
 
 
 def read_tree(tree: Node) -> Tree:
     """Read `osd tree`: OSDs have ids from 0, buckets negative ids."""
-    names, levels, ranks, children, nodes = {}, {}, {}, {}, {}
-    for node in tree["nodes"]:
-        number = node["id"].integer
-        names[number] = node["name"].text
-        levels[number] = node["type"].text
-        ranks[levels[number]] = node["type_id"].integer
-        below = node.get("children")
-        children[number] = tuple(child.integer for child in below) if below else ()
-        nodes[number] = node
+    nodes = {node["id"].integer: node for node in tree["nodes"]}
+    children = {
+        number: [child.integer for child in node.get("children") or ()]
+        for number, node in nodes.items()
+    }
     lower = {child for below in children.values() for child in below}
-    roots = tuple(number for number in names if number < 0 and number not in lower)
+    roots = [number for number in nodes if number < 0 and number not in lower]
     osds: dict[int, OsdPlace] = {}
 
     def walk(number: int, above: tuple[Place, ...]) -> None:
-        if number not in names:
+        if number not in nodes:
             raise tree["nodes"].wrong(f"a tree: there is no node {number}")
+        node = nodes[number]
         if number >= 0:
-            node = nodes[number]
             osds.setdefault(number, _osd_place(node, above))
             return
-        if len(above) > len(names):
+        if len(above) > len(nodes):
             raise tree["nodes"].wrong("a tree: it has a circle")
-        here = (*above, Place(level=levels[number], name=names[number]))
+        here = (*above, Place(level=node["type"].text, name=node["name"].text))
         for child in children[number]:
             walk(child, here)
 
     for root in roots:
         walk(root, ())
-    strays = tree.get("stray")
-    for node in [*nodes.values(), *(strays or ())]:
+    for node in [*nodes.values(), *(tree.get("stray") or ())]:
         number = node["id"].integer
         if number >= 0:
             osds.setdefault(number, _osd_place(node, ()))
     return Tree(
-        roots=roots,
-        names=names,
-        levels=levels,
-        ranks=ranks,
-        children=children,
+        roots=tuple(nodes[root]["name"].text for root in roots),
+        ranks={node["type"].text: node["type_id"].integer for node in nodes.values()},
         osds=osds,
     )
 
 
 def _osd_place(node: Node, above: tuple[Place, ...]) -> OsdPlace:
-    weight, device_class = node.get("crush_weight"), node.get("device_class")
     return OsdPlace(
         location=above,
-        device_class=(device_class.text or None) if device_class else None,
-        weight=weight.number if weight else None,
+        device_class=node.text_or("device_class", "") or None,
+        weight=node.number_or("crush_weight", None),
     )
 
 
@@ -287,22 +231,17 @@ def crush_roots(tree: Tree) -> tuple[CrushRoot, ...]:
     """Return the roots with OSDs, their levels from the root down."""
     found = []
     for root in tree.roots:
-        name = tree.names[root]
-        below = [
-            placed.location
-            for placed in tree.osds.values()
-            if placed.location and placed.location[0].name == name
-        ]
+        locations = [osd.location for osd in tree.osds.values() if osd.location]
+        below = [location for location in locations if location[0].name == root]
         if not below:
             continue
         buckets: dict[str, set[str]] = {}
-        for location in below:
-            for place in location:
-                buckets.setdefault(place.level, set()).add(place.name)
+        for place in (place for location in below for place in location):
+            buckets.setdefault(place.level, set()).add(place.name)
         order = sorted(buckets, key=lambda level: -tree.ranks[level])
         levels = [CrushLevel(level=level, count=len(buckets[level])) for level in order]
-        levels.append(CrushLevel(level=OSD_LEVEL, count=len(below)))
-        found.append(CrushRoot(name=name, levels=tuple(levels)))
+        levels.append(CrushLevel(level="osd", count=len(below)))
+        found.append(CrushRoot(name=root, levels=tuple(levels)))
     return tuple(found)
 
 
@@ -315,27 +254,22 @@ def read_rules(crush: Node | None, rules: Node | None) -> dict[int, CrushRule] |
 
 
 def _rule(node: Node) -> CrushRule:
-    root, device_class, domain, takes = None, None, None, 0
-    choosing: list[tuple[int, str]] = []
-    for step in node["steps"]:
-        operation = step["op"].text
-        if operation == "take":
-            takes += 1
-            if takes == 1:
-                # `default~ssd`: the OSDs of class ssd below `default`.
-                root, _, named = step["item_name"].text.partition("~")
-                device_class = named or None
-        elif operation.startswith("choose"):
-            choosing.append((step["num"].integer, step["type"].text))
-    if takes == 1:
-        domain = _failure_domain(choosing)
+    steps = [(step["op"].text, step) for step in node["steps"]]
+    taken = [step["item_name"].text for operation, step in steps if operation == "take"]
+    choosing = [
+        (step["num"].integer, step["type"].text)
+        for operation, step in steps
+        if operation.startswith("choose")
+    ]
+    # `default~ssd`: the OSDs of class ssd below `default`.
+    root, _, device_class = taken[0].partition("~") if taken else (None, "", "")
     return CrushRule(
         id=node["rule_id"].integer,
         name=node["rule_name"].text,
         root=root,
-        device_class=device_class,
-        failure_domain=domain,
-        takes=takes,
+        device_class=device_class or None,
+        failure_domain=_failure_domain(choosing) if len(taken) == 1 else None,
+        takes=len(taken),
     )
 
 
@@ -354,117 +288,59 @@ def _failure_domain(choosing: Sequence[tuple[int, str]]) -> str | None:
 # OSDs.
 
 _NOWHERE = OsdPlace(location=(), device_class=None, weight=None)
+_NO_METADATA = Node("osd_metadata.json", "", {})
 # Names of encrypted devices of ceph-volume and Rook.
 _CRYPT_DEVICE = re.compile(r"(dmcrypt|dm-crypt|luks)", re.IGNORECASE)
 _CRYPT_KEY = re.compile(r"dm-crypt/osd/([0-9a-fA-F-]{36})/luks")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Use:
-    pgs: int
-    size_bytes: int
-    used_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Medium:
-    host: str | None
-    rotational: bool | None
-    store: str | None
-    crypt_name: bool
-
-
-_NO_MEDIUM = _Medium(host=None, rotational=None, store=None, crypt_name=False)
+_DEVICE_PATHS = ("bluestore_bdev_partition_path", "bluestore_bdev_path", "osd_data")
 
 
 def read_osds(
     osd_dump: Node, tree: Tree, df: Node | None, metadata: Node | None, crypt_keys: Node | None
 ) -> tuple[Osd, ...]:
     """Read all OSDs of the map, by id."""
-    uses = _uses(df)
-    media = _media(metadata)
-    encrypted = _encrypted(crypt_keys)
-    return tuple(
-        sorted(
-            (_osd(node, tree.osds, uses, media, encrypted) for node in osd_dump["osds"]),
-            key=lambda osd: osd.id,
-        )
-    )
+    # `osd df [tree]` also has buckets, and an OSD once per root.
+    uses = {node["id"].integer: node for node in df["nodes"]} if df else {}
+    media = {node["id"].count: node for node in metadata or ()}
+    keys = (_CRYPT_KEY.fullmatch(key.text) for key in crypt_keys or ())
+    encrypted = frozenset(found[1].lower() for found in keys if found)
+    osds = []
+    for node in osd_dump["osds"]:
+        number = node["osd"].count
+        medium = media.get(number, _NO_METADATA)
+        place = tree.osds.get(number, _NOWHERE)
+        osds.append(_osd(node, place, uses.get(number), medium, encrypted))
+    return tuple(sorted(osds, key=lambda osd: osd.id))
 
 
 def _osd(
-    node: Node,
-    osds: Mapping[int, OsdPlace],
-    uses: Mapping[int, _Use],
-    media: Mapping[int, _Medium],
-    encrypted: frozenset[str],
+    node: Node, place: OsdPlace, use: Node | None, medium: Node, encrypted: frozenset[str]
 ) -> Osd:
-    number = node["osd"].count
-    placed = osds.get(number, _NOWHERE)
-    use = uses.get(number)
-    medium = media.get(number, _NO_MEDIUM)
+    """Read an OSD; `medium` of one that never started has only its id."""
     uuid = node["uuid"].text
-    named = next((place.name for place in placed.location if place.level == "host"), None)
-    crypt = Crypt.YES if uuid.lower() in encrypted or medium.crypt_name else Crypt.UNKNOWN
+    size = use["kb"].count * 1024 if use else None
+    used = use["kb_used"].count * 1024 if use else None
+    in_tree = next((bucket.name for bucket in place.location if bucket.level == "host"), None)
+    on_crypt = any(_CRYPT_DEVICE.search(medium.text_or(key, "")) for key in _DEVICE_PATHS)
     return Osd(
-        id=number,
+        id=node["osd"].count,
         uuid=uuid,
-        device_class=placed.device_class,
-        weight=placed.weight,
+        device_class=place.device_class,
+        weight=place.weight,
         reweight=node["weight"].number,
         primary_affinity=node["primary_affinity"].number,
         up=node["up"].flag,
         is_in=node["in"].flag,
-        location=placed.location,
-        host=named or medium.host,
-        pgs=use.pgs if use else None,
-        size_bytes=use.size_bytes if use else None,
-        used_bytes=use.used_bytes if use else None,
-        utilisation=use.used_bytes / use.size_bytes if use and use.size_bytes else None,
-        rotational=medium.rotational,
-        store=medium.store,
-        dm_crypt=crypt,
+        location=place.location,
+        host=in_tree or medium.text_or("hostname", "") or None,
+        pgs=use["pgs"].count if use else None,
+        size_bytes=size,
+        used_bytes=used,
+        utilisation=used / size if used is not None and size else None,
+        rotational=medium.flag_or("rotational", None),
+        store=medium.text_or("osd_objectstore", "") or None,
+        dm_crypt=Crypt.YES if on_crypt or uuid.lower() in encrypted else Crypt.UNKNOWN,
     )
-
-
-def _uses(df: Node | None) -> dict[int, _Use]:
-    """Read `osd df [tree]`, with sizes in KiB. An OSD appears once per root."""
-    found: dict[int, _Use] = {}
-    if df is None:
-        return found
-    for node in df["nodes"]:
-        number = node["id"].integer
-        if number >= 0:
-            found[number] = _Use(
-                pgs=node["pgs"].count,
-                size_bytes=node["kb"].count * 1024,
-                used_bytes=node["kb_used"].count * 1024,
-            )
-    return found
-
-
-def _media(metadata: Node | None) -> dict[int, _Medium]:
-    """Read `osd metadata`. An OSD that never started has only its id."""
-    found = {}
-    for node in metadata or ():
-        rotational = node.get("rotational")
-        devices = [
-            node.text_or(key, "")
-            for key in ("bluestore_bdev_partition_path", "bluestore_bdev_path", "osd_data")
-        ]
-        found[node["id"].count] = _Medium(
-            host=node.text_or("hostname", "") or None,
-            rotational=rotational.flag if rotational else None,
-            store=node.text_or("osd_objectstore", "") or None,
-            crypt_name=any(_CRYPT_DEVICE.search(device) for device in devices),
-        )
-    return found
-
-
-def _encrypted(crypt_keys: Node | None) -> frozenset[str]:
-    """Return the UUIDs of the OSDs whose dm-crypt key the monitors keep."""
-    matches = (_CRYPT_KEY.fullmatch(key.text) for key in crypt_keys or ())
-    return frozenset(found[1].lower() for found in matches if found)
 
 
 def compute_spread(osds: Iterable[Osd]) -> Spread | None:

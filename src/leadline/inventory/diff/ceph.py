@@ -9,8 +9,9 @@ from datetime import date
 from statistics import median
 
 from leadline.inventory.ceph.model import CephInventory, Health, Osd, Wire, WireMode
+from leadline.inventory.ceph.topology import compute_spread
 from leadline.inventory.diff.ceph_pools import compare_media, compare_pools
-from leadline.inventory.diff.model import Collector, Difference, Differing, Fact, Topic
+from leadline.inventory.diff.model import Collector, Difference, Differing, Fact, Topic, within
 from leadline.text import counted, listed, percent
 from leadline.units import format_latency
 
@@ -44,11 +45,12 @@ def ceph_differences(base: CephInventory, candidate: CephInventory, pools: Pools
     same_cluster = base.fsid == candidate.fsid
     if same_cluster:
         found.identical.append("the same cluster")
-    ours = _system(base, [names[0] for names in pools.values()])
-    theirs = _system(candidate, [names[1] for names in pools.values()])
-    found.compare(
-        "software.ceph", Topic.SOFTWARE, _release(base), _release(candidate), what="release"
+    both = base, candidate
+    ours, theirs = (
+        _system(inventory, [names[at] for names in pools.values()])
+        for at, inventory in enumerate(both)
     )
+    found.compare("software.ceph", Topic.SOFTWARE, [*map(_release, both)], what="release")
     found.compare_facts("topology", ours, theirs, _TOPOLOGY)
     compare_media(found, ours.osds, theirs.osds)
     compare_pools(found, base, candidate, pools)
@@ -56,22 +58,21 @@ def ceph_differences(base: CephInventory, candidate: CephInventory, pools: Pools
         found.compare(
             "pools.others",
             Topic.PLACEMENT,
-            _other_pools(ours, theirs),
-            _other_pools(theirs, ours),
+            (_other_pools(ours, theirs), _other_pools(theirs, ours)),
             same="",
             meaning="pools that the other cluster does not have; they share OSDs and placement "
             "groups",
         )
     found.compare_facts("placement", ours, theirs, _PLACEMENT)
     _compare_encryption(found, base, candidate)
-    mds = _mds(base), _mds(candidate)
-    if mds != ("no MDS", "no MDS"):
-        found.compare("services.mds", Topic.SERVICES, *mds, what="CephFS:", same=f"MDS {mds[0]}")
+    mds = [*map(_mds, both)]
+    if mds != ["no MDS", "no MDS"]:
+        found.compare("services.mds", Topic.SERVICES, mds, what="CephFS:", same=f"MDS {mds[0]}")
     _compare_capacity(found, base, candidate)
     found.compare_facts("health", ours, theirs, _HEALTH)
-    flags = [listed(sorted(set(system.flags) - _QUIET_FLAGS)) for system in (base, candidate)]
+    flags = [listed(sorted(set(system.flags) - _QUIET_FLAGS)) for system in both]
     same = "" if flags[0] == "none" else None
-    found.compare("health.flags", Topic.CAPACITY, *flags, what="flags", same=same)
+    found.compare("health.flags", Topic.CAPACITY, flags, what="flags", same=same)
     _compare_settings(found, base, candidate)
     return found.result()
 
@@ -140,10 +141,8 @@ def _other_pools(system: _System, other: _System) -> str:
 
 
 def _pgs_per_osd(system: _System) -> float | None:
-    counts = [
-        osd.pgs for osd in system.osds if osd.is_in and osd.weight != 0 and osd.pgs is not None
-    ]
-    return sum(counts) / len(counts) if counts else None
+    spread = compute_spread(system.osds)
+    return spread.mean if spread else None
 
 
 def _format_pgs_per_osd(system: _System) -> str | None:
@@ -151,12 +150,7 @@ def _format_pgs_per_osd(system: _System) -> str | None:
     return None if mean is None else f"{mean:.0f}"
 
 
-def _pgs_per_osd_alike(base: _System, candidate: _System) -> bool:
-    ours, theirs = _pgs_per_osd(base) or 0.0, _pgs_per_osd(candidate) or 0.0
-    return abs(ours - theirs) <= _PGS_PER_OSD_SHARE * max(ours, theirs)
-
-
-def _target_pg_per_osd(system: _System) -> str | None:
+def _target_pg(system: _System) -> str | None:
     autoscaler = system.inventory.autoscaler
     return str(autoscaler.target_pg_per_osd) if autoscaler.target_told_by else None
 
@@ -175,15 +169,9 @@ _PLACEMENT: tuple[Fact[_System], ...] = (
         what="PGs per OSD",
         same="",
         meaning="replicas of placement groups on an average OSD",
-        alike=_pgs_per_osd_alike,
+        alike=within(_PGS_PER_OSD_SHARE, _pgs_per_osd),
     ),
-    Fact(
-        "target_pg_per_osd",
-        Topic.PLACEMENT,
-        _target_pg_per_osd,
-        what="target PGs per OSD",
-        same="",
-    ),
+    Fact("target_pg_per_osd", Topic.PLACEMENT, _target_pg, what="target PGs per OSD", same=""),
     Fact("balancer", Topic.PLACEMENT, lambda system: system.inventory.balancer, what="balancer"),
     Fact(
         "primary_affinity",
@@ -218,14 +206,14 @@ def _compare_encryption(found: Collector, base: CephInventory, candidate: CephIn
     if len(known) == 1:
         texts = known.pop()
         same = f"wire {texts[0]}"
-        found.compare("encryption.wire", Topic.ENCRYPTION, *texts, what="on the wire", same=same)
+        found.compare("encryption.wire", Topic.ENCRYPTION, texts, what="on the wire", same=same)
     else:
         for key, what, *both in wires:
-            found.compare(f"encryption.wire.{key}", Topic.ENCRYPTION, *both, what=f"wire {what}")
+            found.compare(f"encryption.wire.{key}", Topic.ENCRYPTION, both, what=f"wire {what}")
     crypts = [_at_rest(inventory) for inventory in (base, candidate)]
     if any(crypts):
         rest = [text or "on no OSD that the cluster knows of" for text in crypts]
-        found.compare("encryption.at_rest", Topic.ENCRYPTION, *rest, same="dm-crypt on all OSDs")
+        found.compare("encryption.at_rest", Topic.ENCRYPTION, rest, same="dm-crypt on all OSDs")
     else:
         found.unknown.append("encryption at rest")
 
@@ -266,7 +254,7 @@ def _compare_capacity(found: Collector, base: CephInventory, candidate: CephInve
     found.compare(
         "capacity.used",
         Topic.CAPACITY,
-        *texts,
+        texts,
         what="capacity used",
         same=f"about {texts[0]} of the capacity used",
         alike=abs((used[0] or 0.0) - (used[1] or 0.0)) <= _USED_SHARE,
@@ -275,8 +263,7 @@ def _compare_capacity(found: Collector, base: CephInventory, candidate: CephInve
     found.compare(
         "capacity.created",
         Topic.CAPACITY,
-        base.created,
-        candidate.created,
+        (base.created, candidate.created),
         what="age",
         same="age to within a month",
         meaning="the day of the cluster's creation; data written and deleted since has fragmented "
@@ -363,8 +350,8 @@ def _compare_settings(found: Collector, base: CephInventory, candidate: CephInve
         left, right = ours.get(key, []), theirs.get(key, [])
         if not _alike(left, right):
             changed = True
-            path = f"settings.{key[0]}.{key[1]}"
-            found.compare(path, Topic.SETTINGS, _format_values(left), _format_values(right))
+            texts = _format_values(left), _format_values(right)
+            found.compare(f"settings.{key[0]}.{key[1]}", Topic.SETTINGS, texts)
     if not changed:
         found.identical.append("settings that affect I/O")
 

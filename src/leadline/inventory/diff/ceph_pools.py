@@ -9,7 +9,7 @@ from statistics import median
 from leadline.inventory.ceph.autoscaler import Mode
 from leadline.inventory.ceph.model import CephInventory, Osd, Pool
 from leadline.inventory.ceph.placement import Placement, compute_placement, format_advice
-from leadline.inventory.diff.model import Collector, Fact, Topic
+from leadline.inventory.diff.model import Collector, Fact, Topic, within
 from leadline.text import counted, listed, percent
 from leadline.units import format_size
 
@@ -153,13 +153,14 @@ def compare_media(found: Collector, base: tuple[Osd, ...], candidate: tuple[Osd,
     """Compare class, medium, store and size of the OSDs that serve the compared pools."""
     found.compare_facts("media", base, candidate, _MEDIA)
     sizes = [[osd.size_bytes for osd in osds if osd.size_bytes] for osds in (base, candidate)]
+    extremes: tuple[Callable[[list[int]], int], ...] = (min, max)
     found.compare(
         "media.osd_size",
         Topic.MEDIA,
-        *map(_format_range, sizes),
+        [*map(_format_range, sizes)],
         what="size of OSDs",
         same=f"OSDs of {format_size(median(sizes[0]))}" if sizes[0] else None,
-        alike=all(sizes) and _alike(min, *sizes) and _alike(max, *sizes),
+        alike=all(sizes) and all(within(_SIZE_SHARE, extreme)(*sizes) for extreme in extremes),
     )
 
 
@@ -207,8 +208,3 @@ def _format_range(sizes: list[int]) -> str | None:
         return None
     low, high = format_size(min(sizes)), format_size(max(sizes))
     return low if low == high else f"{low} to {high}"
-
-
-def _alike(extreme: Callable[[list[int]], int], left: list[int], right: list[int]) -> bool:
-    ours, theirs = extreme(left), extreme(right)
-    return abs(ours - theirs) <= _SIZE_SHARE * max(ours, theirs)

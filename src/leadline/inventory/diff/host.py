@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
+from leadline.inventory.diff.model import Collector, Differing, Fact, Topic, within
 from leadline.inventory.host import HostInventory, TargetInventory
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
@@ -47,15 +47,9 @@ def host_differences(
         targets = {name: (name, name) for name in ours if name in theirs}
     for subject, (base_name, candidate_name) in targets.items():
         if base_name in ours and candidate_name in theirs:
-            _compare_targets(
-                found, subject, (base, ours[base_name]), (candidate, theirs[candidate_name])
-            )
+            pair = (base, ours[base_name]), (candidate, theirs[candidate_name])
+            _compare_targets(found, subject, *pair)
     return found.result()
-
-
-def _memory_alike(base: HostInventory, candidate: HostInventory) -> bool:
-    ours, theirs = base.memory_bytes, candidate.memory_bytes
-    return abs(ours - theirs) <= _MEMORY_SHARE * max(ours, theirs)
 
 
 def _client(key: str, text: Callable[[HostInventory], str]) -> Fact[HostInventory]:
@@ -76,7 +70,7 @@ _CLIENT: tuple[Fact[HostInventory], ...] = (
         Topic.CLIENT,
         lambda host: format_size(host.memory_bytes),
         same="",
-        alike=_memory_alike,
+        alike=within(_MEMORY_SHARE, lambda host: host.memory_bytes),
     ),
 )
 
@@ -87,34 +81,16 @@ def _compare_targets(
     base: tuple[HostInventory, TargetInventory],
     candidate: tuple[HostInventory, TargetInventory],
 ) -> None:
-    where = f"targets.{subject}"
+    where, found = f"targets.{subject}", found.on(subject)
     mounts = base[1].mount, candidate[1].mount
-    found.compare(
-        f"{where}.filesystem",
-        Topic.MEDIA,
-        mounts[0].filesystem if mounts[0] else None,
-        mounts[1].filesystem if mounts[1] else None,
-        what=f"filesystem of {subject}",
-        target=subject,
-    )
-    if mounts[0] and mounts[1] and mounts[0].filesystem == mounts[1].filesystem:
+    kinds = [mount.filesystem if mount else None for mount in mounts]
+    found.compare(f"{where}.filesystem", Topic.MEDIA, kinds, what=f"filesystem of {subject}")
+    if mounts[0] and mounts[1] and kinds[0] == kinds[1]:
         ours, theirs = (set(mount.options.split(",")) for mount in mounts if mount)
-        found.compare(
-            f"{where}.mount_options",
-            Topic.MEDIA,
-            ",".join(sorted(ours - theirs)) or "not set",
-            ",".join(sorted(theirs - ours)) or "not set",
-            same="",
-            target=subject,
-        )
-    found.compare(
-        f"{where}.device",
-        Topic.MEDIA,
-        _format_disk(*base),
-        _format_disk(*candidate),
-        what=f"device under {subject}:",
-        target=subject,
-    )
+        own = [",".join(sorted(options)) or "not set" for options in (ours - theirs, theirs - ours)]
+        found.compare(f"{where}.mount_options", Topic.MEDIA, own, same="")
+    disks = _format_disk(*base), _format_disk(*candidate)
+    found.compare(f"{where}.device", Topic.MEDIA, disks, what=f"device under {subject}:")
 
 
 def _format_disk(host: HostInventory, target: TargetInventory) -> str | None:
@@ -149,19 +125,8 @@ class Below:
 Pairs = Mapping[str, tuple[Below, Below]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BelowFact:
-    """A fact of each subject at `GROUP.SUBJECT.KEY`.
-
-    `text` is None if the fact is unknown or there is no such layer. `label` names the fact where it
-    is the same; empty: no label.
-    """
-
-    group: str
-    key: str
-    text: Callable[[Below], str | None]
-    topic: Topic = Topic.LAYERS
-    label: str = ""
+# Facts by group; that of a subject is at `GROUP.SUBJECT.KEY`.
+BelowFacts = Mapping[str, Sequence[Fact[Below]]]
 
 
 def layer_differences(pairs: Pairs) -> Differing:
@@ -171,16 +136,16 @@ def layer_differences(pairs: Pairs) -> Differing:
     return found.result()
 
 
-def _compare_below(found: Collector, pairs: Pairs, facts: Sequence[BelowFact]) -> None:
-    for fact in facts:
+def _compare_below(found: Collector, pairs: Pairs, groups: BelowFacts) -> None:
+    for group, fact in ((group, fact) for group, facts in groups.items() for fact in facts):
         texts = {
             subject: (fact.text(base), fact.text(candidate))
             for subject, (base, candidate) in pairs.items()
         }
         # A layer that only one system has is a difference of `stacks`.
         known = {subject: pair for subject, pair in texts.items() if None not in pair}
-        equal = found.compare_subjects(fact.group, fact.key, fact.topic, known, subjects=len(pairs))
-        found.label_subjects(fact.label, equal, len(known), "targets")
+        equal = found.compare_subjects(group, fact.key, fact.topic, known, subjects=len(pairs))
+        found.label_subjects(fact.what, equal, len(known), "targets")
 
 
 def format_layers(layers: Sequence[Layer]) -> str:
@@ -242,36 +207,34 @@ def _loop_cache(below: Below) -> str | None:
     return next((loop.facts.get("direct_io") for loop in loops), None)
 
 
-def _fact(group: str, kind: LayerKind, key: str, label: str = "") -> BelowFact:
-    name = key.removesuffix("_bytes")
-    return BelowFact(group=group, key=name, text=_layer_fact(kind, key), label=label)
+def _facts(kind: LayerKind, labels: Mapping[str, str]) -> Iterator[Fact[Below]]:
+    """Yield facts of a kind of layer, with the label of those that are named if they are equal."""
+    for key, label in labels.items():
+        name = key.removesuffix("_bytes")
+        yield Fact(name, Topic.LAYERS, _layer_fact(kind, key), what=label)
 
 
-_LAYERS = (
-    BelowFact(
-        group="stacks",
-        key="way",
-        text=lambda below: format_layers(below.layers) or None,
-        label="layers:",
+_IMAGE = {"object_size_bytes": "object size", "client": "", "stripe_count": ""}
+_BLOCK = {"transport": "transport"} | dict.fromkeys(
+    ("queues", "paths", "queue_depth", "rotational", "max_request_bytes", "read_ahead_bytes",
+     "logical_block_bytes"), ""
+)  # fmt: skip
+_NFS = dict.fromkeys(("version", "rsize_bytes", "wsize_bytes", "connections"), "")
+
+
+def _stack(below: Below) -> str | None:
+    return format_layers(below.layers) or None
+
+
+_LAYERS: BelowFacts = {
+    "stacks": (Fact("way", Topic.LAYERS, _stack, what="layers:"),),
+    "images": (*_facts(LayerKind.IMAGE, _IMAGE), Fact("features", Topic.LAYERS, _features)),
+    "blocks": (
+        *_facts(LayerKind.BLOCK, _BLOCK),
+        Fact("loop_direct_io", Topic.LAYERS, _loop_cache),
     ),
-    _fact("images", LayerKind.IMAGE, "object_size_bytes", "object size"),
-    _fact("images", LayerKind.IMAGE, "client"),
-    _fact("images", LayerKind.IMAGE, "stripe_count"),
-    BelowFact(group="images", key="features", text=_features),
-    _fact("blocks", LayerKind.BLOCK, "transport", "transport"),
-    _fact("blocks", LayerKind.BLOCK, "queues"),
-    _fact("blocks", LayerKind.BLOCK, "paths"),
-    _fact("blocks", LayerKind.BLOCK, "queue_depth"),
-    _fact("blocks", LayerKind.BLOCK, "rotational"),
-    _fact("blocks", LayerKind.BLOCK, "max_request_bytes"),
-    _fact("blocks", LayerKind.BLOCK, "read_ahead_bytes"),
-    _fact("blocks", LayerKind.BLOCK, "logical_block_bytes"),
-    BelowFact(group="blocks", key="loop_direct_io", text=_loop_cache),
-    _fact("nfs", LayerKind.NFS, "version"),
-    _fact("nfs", LayerKind.NFS, "rsize_bytes"),
-    _fact("nfs", LayerKind.NFS, "wsize_bytes"),
-    _fact("nfs", LayerKind.NFS, "connections"),
-)
+    "nfs": tuple(_facts(LayerKind.NFS, _NFS)),
+}
 
 # ZFS below a target: release, module parameters, datasets, pools.
 
@@ -297,8 +260,8 @@ def zfs_differences(pairs: Pairs) -> Differing:
     if both:
         # A machine has one ZFS module: the first target reports it for all.
         _compare_modules(found, *both[0])
-        properties = [_dataset_fact(item) for item in dataset_properties()]
-        _compare_below(found, pairs, (*properties, *_POOL))
+        datasets = [_dataset_fact(item) for item in dataset_properties()]
+        _compare_below(found, pairs, {"datasets": datasets, "zpools": _POOL})
     return found.result()
 
 
@@ -317,8 +280,8 @@ def format_parameter(parameter: Parameter, value: str) -> str:
 
 def _compare_modules(found: Collector, base: ZfsInventory, candidate: ZfsInventory) -> None:
     implementations = [_IMPLEMENTATIONS[zfs.implementation] for zfs in (base, candidate)]
-    found.compare("zfs.implementation", Topic.SOFTWARE, *implementations)
-    found.compare("zfs.version", Topic.SOFTWARE, base.version, candidate.version, what="ZFS")
+    found.compare("zfs.implementation", Topic.SOFTWARE, implementations)
+    found.compare("zfs.version", Topic.SOFTWARE, (base.version, candidate.version), what="ZFS")
     for parameter in zfs_parameters():
         # Another release may lack the parameter.
         ours = base.parameters.get(parameter.name)
@@ -327,8 +290,7 @@ def _compare_modules(found: Collector, base: ZfsInventory, candidate: ZfsInvento
             found.compare(
                 f"zfs.parameters.{parameter.name}",
                 Topic.SETTINGS,
-                format_parameter(parameter, ours),
-                format_parameter(parameter, theirs),
+                (format_parameter(parameter, ours), format_parameter(parameter, theirs)),
                 meaning=parameter.does,
                 alike=False,
             )
@@ -337,11 +299,10 @@ def _compare_modules(found: Collector, base: ZfsInventory, candidate: ZfsInvento
 def _alike(parameter: Parameter, left: str, right: str) -> bool:
     if left == right or not parameter.computed or not (left.isdecimal() and right.isdecimal()):
         return left == right
-    ours, theirs = int(left), int(right)
-    return abs(ours - theirs) <= _COMPUTED_SHARE * max(ours, theirs)
+    return within(_COMPUTED_SHARE, int)(left, right)
 
 
-def _dataset_fact(item: DatasetProperty) -> BelowFact:
+def _dataset_fact(item: DatasetProperty) -> Fact[Below]:
     def read(below: Below) -> str | None:
         dataset = below.zfs.dataset if below.zfs else None
         value = dataset.value(item.name) if dataset else ""
@@ -349,16 +310,15 @@ def _dataset_fact(item: DatasetProperty) -> BelowFact:
             return None
         return _format_bytes(value) if item.size and value != "0" else value
 
-    label = item.label if item.name in _LABELLED else ""
-    return BelowFact(group="datasets", key=item.name, topic=Topic.ZFS, text=read, label=label)
+    return Fact(item.name, Topic.ZFS, read, what=item.label if item.name in _LABELLED else "")
 
 
-def _pool_fact(key: str, text: Callable[[ZfsPool], str], label: str = "") -> BelowFact:
+def _pool_fact(key: str, text: Callable[[ZfsPool], str], label: str = "") -> Fact[Below]:
     def read(below: Below) -> str | None:
         pool = below.zfs.pool if below.zfs else None
         return (text(pool) or None) if pool else None
 
-    return BelowFact(group="zpools", key=key, topic=Topic.ZFS, text=read, label=label)
+    return Fact(key, Topic.ZFS, read, what=label)
 
 
 def _format_step(share: float | None, step: float, least: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
+from leadline.inventory.diff.model import Collector, Differing, Fact, Topic, within
 from leadline.inventory.kubernetes.models import (
     CephCluster,
     CephVolumes,
@@ -32,8 +32,6 @@ Inventories = tuple[KubernetesInventory, KubernetesInventory]
 Nodes = tuple[Node, ...]
 
 _UNSET = "not set"
-# Firmware and kernel reserve a little memory, which differs between boots.
-_MEMORY_SHARE = 0.02
 _LONGEST_TAG = 60
 
 
@@ -54,7 +52,7 @@ def kubernetes_differences(
     for name in versions[0]:
         if name in versions[1]:
             texts = [images[name] for images in versions]
-            found.compare(f"drivers.{name}", Topic.SOFTWARE, *texts, what=name, same="")
+            found.compare(f"drivers.{name}", Topic.SOFTWARE, texts, what=name, same="")
     if base.nodes and candidate.nodes:
         found.compare_facts("kubernetes", base.nodes, candidate.nodes, _NODES)
     _compare_classes(found, both, classes)
@@ -65,7 +63,7 @@ def kubernetes_differences(
             _compare_disk_pools(found, both)
     if base.zfs_pools and candidate.zfs_pools:
         counts = [counted(len(inventory.zfs_pools), "ZFS pool") for inventory in both]
-        found.compare("zfs.pools", Topic.TOPOLOGY, *counts)
+        found.compare("zfs.pools", Topic.TOPOLOGY, counts)
     if base.longhorn and candidate.longhorn:
         _compare_longhorn(found, base.longhorn, candidate.longhorn)
     for system, inventory in (("baseline", base), ("candidate", candidate)):
@@ -144,11 +142,6 @@ def _format_memory(nodes: Nodes) -> str | None:
     return None if mean is None else f"{format_size(int(mean))} per node"
 
 
-def _memory_alike(base: Nodes, candidate: Nodes) -> bool:
-    ours, theirs = _mean_memory(base) or 0.0, _mean_memory(candidate) or 0.0
-    return abs(ours - theirs) <= _MEMORY_SHARE * max(ours, theirs)
-
-
 def _format_optional_size(size: int | None) -> str | None:
     return None if size is None else format_size(size)
 
@@ -172,7 +165,8 @@ _NODES: tuple[Fact[Nodes], ...] = (
         lambda node: _format_optional_size(node.hugepages_bytes),
         "huge pages of a node",
     ),
-    Fact("memory", Topic.CLIENT, _format_memory, same="", alike=_memory_alike),
+    # Firmware and kernel reserve a little memory, which differs between boots.
+    Fact("memory", Topic.CLIENT, _format_memory, same="", alike=within(0.02, _mean_memory)),
 )
 
 # StorageClasses of the compared volumes.
@@ -211,7 +205,7 @@ def _compare_classes(found: Collector, both: Inventories, classes: Classes) -> N
         for at, inventory in enumerate(both):
             present = {item.name for item in inventory.storage_classes}
             texts.append(listed(sorted(present - {pair[at] for pair in classes.values()})))
-        found.compare("storage_classes.others", Topic.VOLUMES, *texts, same="")
+        found.compare("storage_classes.others", Topic.VOLUMES, texts, same="")
 
 
 def _compare_each(
@@ -324,7 +318,7 @@ def _compare_rook(found: Collector, both: Inventories, classes: Classes) -> None
             texts = [side.get(daemon, _UNSET) for side in limits]
             what = f"resources of {daemon}:"
             path = f"rook.resources.{daemon}"
-            found.compare(path, Topic.SERVICES, *texts, what=what, same="")
+            found.compare(path, Topic.SERVICES, texts, what=what, same="")
     if base.storage_clusters and candidate.storage_clusters:
         odf = base.storage_clusters[0], candidate.storage_clusters[0]
         found.compare_facts("odf", *odf, _ODF)
@@ -558,23 +552,22 @@ _IO_ENGINE = (
 def _compare_disk_pools(found: Collector, both: Inventories) -> None:
     pools = [inventory.disk_pools for inventory in both]
     counts = [counted(len(side), "disk pool") for side in pools]
-    found.compare("mayastor.disk_pools", Topic.TOPOLOGY, *counts)
+    found.compare("mayastor.disk_pools", Topic.TOPOLOGY, counts)
     encrypted = [_switch(all(pool.encrypted for pool in side)) for side in pools]
     what = "encryption of disk pools"
-    found.compare("encryption.disk_pools", Topic.ENCRYPTION, *encrypted, what=what)
+    found.compare("encryption.disk_pools", Topic.ENCRYPTION, encrypted, what=what)
 
 
 def _compare_longhorn(found: Collector, base: Longhorn, candidate: Longhorn) -> None:
     both = base, candidate
-    found.compare(
-        "longhorn.version", Topic.SOFTWARE, base.version, candidate.version, what="Longhorn"
-    )
+    versions = base.version, candidate.version
+    found.compare("longhorn.version", Topic.SOFTWARE, versions, what="Longhorn")
     counts = [f"{counted(item.disks, 'disk')} in {counted(item.nodes, 'node')}" for item in both]
-    found.compare("longhorn.disks", Topic.TOPOLOGY, *counts)
+    found.compare("longhorn.disks", Topic.TOPOLOGY, counts)
     settings = [
         {setting.name: setting.value or _UNSET for setting in item.settings} for item in both
     ]
     for name in dict.fromkeys((*settings[0], *settings[1])):
         values = [side.get(name) for side in settings]
         what = f"Longhorn's {name}"
-        found.compare(f"longhorn.{name}", Topic.SETTINGS, *values, what=what, same="")
+        found.compare(f"longhorn.{name}", Topic.SETTINGS, values, what=what, same="")

@@ -87,36 +87,51 @@ class Fact(Generic[System]):
     meaning: str = ""
 
 
+def within(
+    share: float, number: Callable[[System], float | None]
+) -> Callable[[System, System], bool]:
+    """Return whether a number of two systems differs by at most a share of the larger one."""
+
+    def alike(base: System, candidate: System) -> bool:
+        ours, theirs = number(base) or 0.0, number(candidate) or 0.0
+        return abs(ours - theirs) <= share * max(ours, theirs)
+
+    return alike
+
+
 @dataclass(slots=True, kw_only=True)
 class Collector:
-    """Collects differences, equal facts and unknown facts."""
+    """Collects differences (of one `target`, or of all), equal facts and unknown facts."""
 
+    target: str = ""
     differences: list[Difference] = field(default_factory=list)
     identical: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+
+    def on(self, target: str) -> Collector:
+        """Return a collector into the same lists, for differences of one target."""
+        return replace(self, target=target)
 
     def compare(
         self,
         path: str,
         topic: Topic,
-        baseline: str | None,
-        candidate: str | None,
+        texts: Sequence[str | None],
         *,
         what: str = "",
         same: str | None = None,
-        target: str = "",
         meaning: str = "",
         alike: bool | None = None,
     ) -> None:
-        """Compare two texts of one fact; None or an empty text is unknown.
+        """Compare one fact of base and candidate; None or an empty text is unknown.
 
         Args:
             what: The fact's name.
             same: Its label if both agree; None: `WHAT VALUE`, empty: no label.
-            target: The subject that it concerns.
             meaning: A clause on what the difference means.
             alike: Whether both agree; None: whether the texts are equal.
         """
+        baseline, candidate = texts
         if not baseline or not candidate:
             if baseline or candidate:
                 self.unknown.append(what or path)
@@ -125,16 +140,15 @@ class Collector:
             if label:
                 self.identical.append(label)
         else:
-            self.differences.append(
-                Difference(
-                    path=path,
-                    topic=topic,
-                    baseline=baseline,
-                    candidate=candidate,
-                    target=target,
-                    meaning=sentence(meaning),
-                )
+            difference = Difference(
+                path=path,
+                topic=topic,
+                baseline=baseline,
+                candidate=candidate,
+                target=self.target,
+                meaning=sentence(meaning),
             )
+            self.differences.append(difference)
 
     def compare_facts(
         self, prefix: str, base: System, candidate: System, facts: Sequence[Fact[System]]
@@ -144,8 +158,7 @@ class Collector:
             self.compare(
                 f"{prefix}.{fact.key}",
                 fact.topic,
-                fact.text(base),
-                fact.text(candidate),
+                (fact.text(base), fact.text(candidate)),
                 what=fact.what,
                 same=fact.same,
                 alike=fact.alike(base, candidate) if fact.alike else None,
@@ -214,10 +227,9 @@ class Collector:
     def result(self) -> Differing:
         """Return the comparison, differences in the order of their topics."""
         order = list(Topic)
+        self.differences.sort(key=lambda difference: order.index(difference.topic))
         return Differing(
-            differences=tuple(
-                sorted(self.differences, key=lambda difference: order.index(difference.topic))
-            ),
+            differences=tuple(self.differences),
             identical=tuple(dict.fromkeys(self.identical)),
             unknown=tuple(dict.fromkeys(self.unknown)),
         )

@@ -26,7 +26,7 @@ from leadline.inventory.kubernetes.models import (
     Volumes,
     ZfsVolumes,
 )
-from leadline.inventory.kubernetes.objects import Objects, Part, object_name
+from leadline.inventory.kubernetes.objects import Objects, Part, build, object_name
 
 # Read affinity of Ceph's clients: set by Rook, ceph-csi's settings or the arguments of its driver.
 # Sources: ceph-csi docs/deploy-rbd.md, Rook Documentation/Storage-Configuration/Ceph-CSI.
@@ -60,10 +60,8 @@ def read_affinities(objects: Objects, clusters: Sequence[CephCluster]) -> Affini
     found |= _read_connections(objects)
     for settings in objects.read(ObjectKind.CONFIG_MAP, _read_settings):
         found |= settings
-    arguments = [
-        one for one in objects.read(ObjectKind.DAEMON_SET, _read_arguments) if one is not None
-    ]
-    return Affinities(by_cluster=found, for_all=next(iter(arguments), None))
+    arguments = filter(None, objects.read(ObjectKind.DAEMON_SET, _read_arguments))
+    return Affinities(by_cluster=found, for_all=next(arguments, None))
 
 
 def _read_settings(item: Part) -> dict[str, ReadAffinity]:
@@ -138,6 +136,7 @@ _DEFAULT = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 _DEFAULT_VIRT = "storageclass.kubevirt.io/is-default-virt-class"
+_FS_TYPE = "csi.storage.k8s.io/fstype"
 _STRIPE = ("stripeUnit", "stripeCount", "objectSize")
 
 
@@ -148,123 +147,90 @@ def class_reader(
     affinities = read_affinities(objects, clusters)
 
     def read(item: Part) -> StorageClass:
-        metadata = item.at("metadata")
-        notes = {key: part.on for key, part in metadata.at("annotations").members()}
-        parts = dict(item.at("parameters").members())
-        given = {name: part.word for name, part in parts.items()}
-        provisioner = item.at("provisioner").word
-        return StorageClass(
-            name=metadata.at("name").word,
-            provisioner=provisioner,
+        notes = {key: part.on for key, part in item.at("metadata", "annotations").members()}
+        parameters = [
+            Parameter(name=name, value=part.word) for name, part in item.at("parameters").members()
+        ]
+        return build(
+            StorageClass,
+            item,
             default=any(notes.get(name) for name in _DEFAULT),
             default_virt=notes.get(_DEFAULT_VIRT, False),
             reclaim=item.at("reclaimPolicy").text or "Delete",
             binding=item.at("volumeBindingMode").text or "Immediate",
-            expansion=item.at("allowVolumeExpansion").on,
-            mount_options=item.at("mountOptions").texts(),
-            parameters=tuple(Parameter(name=key, value=given[key]) for key in sorted(given)),
-            volumes=_volumes(provisioner, given, parts, affinities),
+            parameters=tuple(sorted(parameters, key=lambda parameter: parameter.name)),
+            volumes=_volumes(item.at("provisioner").word, item.at("parameters"), affinities),
         )
 
     return read
 
 
-def _volumes(
-    provisioner: str,
-    given: Mapping[str, str],
-    parts: Mapping[str, Part],
-    affinities: Affinities,
-) -> Volumes:
-    fs_type = given.get("csi.storage.k8s.io/fstype", given.get("fsType", ""))
-    if provisioner.endswith(CEPHFS):
-        return _cephfs(given, affinities)
-    if provisioner.endswith(RBD):
-        return _rbd(given, affinities, fs_type)
+def _volumes(provisioner: str, given: Part, affinities: Affinities) -> Volumes:
+    """Return the meaning of a class's parameters."""
+    if provisioner.endswith((RBD, CEPHFS)):
+        return _ceph_volumes(given, affinities, in_files=provisioner.endswith(CEPHFS))
+    fs_type = _first(given, _FS_TYPE, "fsType")
     if provisioner == MAYASTOR:
-        return MayastorVolumes(
-            replicas=_count(parts, "repl"),
-            protocol=given.get("protocol", ""),
+        return build(
+            MayastorVolumes,
+            given,
             thin=_switch(given, "thin"),
             encrypted=_switch(given, "encrypted"),
-            io_timeout_s=_count(parts, "ioTimeout"),
             fs_type=fs_type,
         )
     if provisioner == ZFS:
-        return _zfs(given)
+        fs_type = _first(given, "fstype", _FS_TYPE) or "ext4"
+        return build(
+            ZfsVolumes,
+            given,
+            layout="dataset" if fs_type == "zfs" else "zvol",
+            fs_type=fs_type,
+            thin=_switch(given, "thinprovision") if given.at("thinprovision").there else None,
+            shared=_switch(given, "shared"),
+        )
     if provisioner == LONGHORN:
-        return LonghornVolumes(
-            data_engine=given.get("dataEngine", "v1"),
-            replicas=_count(parts, "numberOfReplicas"),
-            data_locality=given.get("dataLocality", ""),
+        return build(
+            LonghornVolumes,
+            given,
+            data_engine=_first(given, "dataEngine") or "v1",
             encrypted=_switch(given, "encrypted"),
             migratable=_switch(given, "migratable"),
-            disk_selector=given.get("diskSelector", ""),
-            node_selector=given.get("nodeSelector", ""),
             fs_type=fs_type,
         )
     if provisioner in _LOCAL or provisioner.endswith("/local-path"):
-        return LocalVolumes(path=given.get("nodePath", given.get("BasePath", "")))
+        return LocalVolumes(path=_first(given, "nodePath", "BasePath"))
     return OtherVolumes()
 
 
-def _rbd(given: Mapping[str, str], affinities: Affinities, fs_type: str) -> CephVolumes:
-    nbd = given.get("mounter") == "rbd-nbd"
-    return CephVolumes(
-        kind="ceph-rbd",
-        cluster_id=given.get("clusterID", ""),
-        pool=given.get("pool", ""),
-        data_pool=given.get("dataPool", ""),
-        image_features=given.get("imageFeatures", ""),
-        mounter=Mounter.RBD_NBD if nbd else Mounter.KRBD,
-        map_options=given.get("mapOptions", ""),
-        stripe=", ".join(f"{name} {given[name]}" for name in _STRIPE if name in given),
+def _ceph_volumes(given: Part, affinities: Affinities, *, in_files: bool) -> CephVolumes:
+    mounter = given.at("mounter").word
+    if in_files:
+        client = Mounter.FUSE if mounter == "fuse" else Mounter.KERNEL
+        options = "fuseMountOptions" if mounter == "fuse" else "kernelMountOptions"
+    else:
+        client = Mounter.RBD_NBD if mounter == "rbd-nbd" else Mounter.KRBD
+        options = "mapOptions"
+    stripes = {name: given.at(name) for name in _STRIPE if not in_files}
+    return build(
+        CephVolumes,
+        given,
+        kind="cephfs" if in_files else "ceph-rbd",
+        mounter=client,
+        map_options=given.at(options).word,
+        stripe=", ".join(f"{name} {part.word}" for name, part in stripes.items() if part.there),
         encrypted=_switch(given, "encrypted"),
-        encryption_type=given.get("encryptionType", ""),
-        kms_id=given.get("encryptionKMSID", ""),
-        fs_type=fs_type,
-        read_affinity=affinities.find(given.get("clusterID", "")),
+        fs_type="" if in_files else _first(given, _FS_TYPE, "fsType"),
+        read_affinity=affinities.find(given.at("clusterID").word),
     )
 
 
-def _cephfs(given: Mapping[str, str], affinities: Affinities) -> CephVolumes:
-    fuse = given.get("mounter") == "fuse"
-    options = given.get("fuseMountOptions" if fuse else "kernelMountOptions", "")
-    return CephVolumes(
-        kind="cephfs",
-        cluster_id=given.get("clusterID", ""),
-        pool=given.get("pool", ""),
-        fs_name=given.get("fsName", ""),
-        mounter=Mounter.FUSE if fuse else Mounter.KERNEL,
-        map_options=options,
-        encrypted=_switch(given, "encrypted"),
-        encryption_type=given.get("encryptionType", ""),
-        kms_id=given.get("encryptionKMSID", ""),
-        read_affinity=affinities.find(given.get("clusterID", "")),
-    )
+def _first(given: Part, *names: str) -> str:
+    """Return the first of these parameters that is given; empty: none."""
+    return next((part.word for part in map(given.at, names) if part.there), "")
 
 
-def _zfs(given: Mapping[str, str]) -> ZfsVolumes:
-    fs_type = given.get("fstype", given.get("csi.storage.k8s.io/fstype", "ext4"))
-    thin = given.get("thinprovision")
-    return ZfsVolumes(
-        pool=given.get("poolname", ""),
-        layout="dataset" if fs_type == "zfs" else "zvol",
-        fs_type=fs_type,
-        record_size=given.get("recordsize", ""),
-        block_size=given.get("volblocksize", ""),
-        compression=given.get("compression", ""),
-        dedup=given.get("dedup", ""),
-        thin=None if thin is None else thin.lower() in ("yes", "true"),
-        shared=given.get("shared", "").lower() == "yes",
-    )
-
-
-def _count(parts: Mapping[str, Part], name: str) -> int | None:
-    return parts[name].integer if name in parts else None
-
-
-def _switch(given: Mapping[str, str], name: str) -> bool:
-    return given.get(name, "").lower() in ("true", "yes", "1")
+def _switch(given: Part, name: str) -> bool:
+    return given.at(name).word.lower() in ("true", "yes", "1")
 
 
 # Queries of the inventory.

@@ -1,10 +1,13 @@
 """The inventory of a Kubernetes cluster, built from its objects (`reading`).
 
-Sizes in bytes, processors in cores. None: unknown. `gaps` name what could not be read, and why.
+A field with `At` is read from that path of its object (`objects.build`); a reader computes the
+others. Sizes in bytes, processors in cores. None: unknown. `gaps` name what could not be read, and
+why.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -12,6 +15,14 @@ from pydantic import AfterValidator, Field
 
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.host import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The path of a field in its object, with dots between the keys."""
+
+    path: str
+
 
 # Volumes of a StorageClass, in the terms of its driver. Empty: the driver's default. None: unknown.
 
@@ -41,17 +52,17 @@ class CephVolumes(Snapshot):
     """
 
     kind: Literal["ceph-rbd", "cephfs"]
-    cluster_id: str
-    pool: str
-    data_pool: str = ""
-    fs_name: str = ""
-    image_features: str = ""
+    cluster_id: Annotated[str, At("clusterID")]
+    pool: Annotated[str, At("pool")]
+    data_pool: Annotated[str, At("dataPool")] = ""
+    fs_name: Annotated[str, At("fsName")] = ""
+    image_features: Annotated[str, At("imageFeatures")] = ""
     mounter: Mounter
     map_options: str = ""
     stripe: str = ""
     encrypted: bool
-    encryption_type: str = ""
-    kms_id: str = ""
+    encryption_type: Annotated[str, At("encryptionType")] = ""
+    kms_id: Annotated[str, At("encryptionKMSID")] = ""
     fs_type: str = ""
     read_affinity: ReadAffinity | None = None
 
@@ -60,11 +71,11 @@ class MayastorVolumes(Snapshot):
     """`replicas` None: the driver's default, one."""
 
     kind: Literal["mayastor"] = "mayastor"
-    replicas: int | None
-    protocol: str
+    replicas: Annotated[int | None, At("repl")]
+    protocol: Annotated[str, At("protocol")]
     thin: bool
     encrypted: bool = False
-    io_timeout_s: int | None = None
+    io_timeout_s: Annotated[int | None, At("ioTimeout")] = None
     fs_type: str = ""
 
 
@@ -72,13 +83,13 @@ class ZfsVolumes(Snapshot):
     """`dataset` is a ZFS file system, `zvol` a block device with another file system."""
 
     kind: Literal["zfs"] = "zfs"
-    pool: str
+    pool: Annotated[str, At("poolname")]
     layout: Literal["dataset", "zvol"]
     fs_type: str
-    record_size: str = ""
-    block_size: str = ""
-    compression: str = ""
-    dedup: str = ""
+    record_size: Annotated[str, At("recordsize")] = ""
+    block_size: Annotated[str, At("volblocksize")] = ""
+    compression: Annotated[str, At("compression")] = ""
+    dedup: Annotated[str, At("dedup")] = ""
     thin: bool | None = None
     shared: bool = False
 
@@ -88,12 +99,12 @@ class LonghornVolumes(Snapshot):
 
     kind: Literal["longhorn"] = "longhorn"
     data_engine: str
-    replicas: int | None
-    data_locality: str
+    replicas: Annotated[int | None, At("numberOfReplicas")]
+    data_locality: Annotated[str, At("dataLocality")]
     encrypted: bool
     migratable: bool
-    disk_selector: str = ""
-    node_selector: str = ""
+    disk_selector: Annotated[str, At("diskSelector")] = ""
+    node_selector: Annotated[str, At("nodeSelector")] = ""
     fs_type: str = ""
 
 
@@ -127,14 +138,14 @@ class StorageClass(Snapshot):
     `binding` is `Immediate` or `WaitForFirstConsumer`.
     """
 
-    name: str
-    provisioner: str
+    name: Annotated[str, At("metadata.name")]
+    provisioner: Annotated[str, At("provisioner")]
     default: bool
     default_virt: bool
     reclaim: str
     binding: str
-    expansion: bool
-    mount_options: tuple[str, ...]
+    expansion: Annotated[bool, At("allowVolumeExpansion")]
+    mount_options: Annotated[tuple[str, ...], At("mountOptions")]
     parameters: tuple[Parameter, ...]
     volumes: Volumes
 
@@ -146,10 +157,10 @@ class Resources(Snapshot):
     """Resources of one kind of daemon (`osd`, `mon`); None: not set."""
 
     daemon: str
-    cpu_request: float | None
-    cpu_limit: float | None
-    memory_request_bytes: int | None
-    memory_limit_bytes: int | None
+    cpu_request: Annotated[float | None, At("requests.cpu")]
+    cpu_limit: Annotated[float | None, At("limits.cpu")]
+    memory_request_bytes: Annotated[int | None, At("requests.memory")]
+    memory_limit_bytes: Annotated[int | None, At("limits.memory")]
 
 
 class Network(Snapshot):
@@ -160,9 +171,9 @@ class Network(Snapshot):
 
     provider: str
     selectors: tuple[str, ...]
-    encrypted: bool | None
-    compressed: bool | None
-    require_msgr2: bool | None
+    encrypted: Annotated[bool | None, At("connections.encryption.enabled")]
+    compressed: Annotated[bool | None, At("connections.compression.enabled")]
+    require_msgr2: Annotated[bool | None, At("connections.requireMsgr2")]
 
 
 class DeviceSet(Snapshot):
@@ -172,13 +183,13 @@ class DeviceSet(Snapshot):
     resources of each OSD, if set.
     """
 
-    name: str
+    name: Annotated[str, At("name")]
     count: int
-    replica: int | None
+    replica: Annotated[int | None, At("replica")]
     size_bytes: int | None
     storage_class: str
-    portable: bool
-    encrypted: bool | None
+    portable: Annotated[bool, At("portable")]
+    encrypted: Annotated[bool | None, At("encrypted")]
     device_class: str
     osd: Resources | None = None
 
@@ -190,26 +201,26 @@ class CephCluster(Snapshot):
     unknown. `resources`: those set for daemons.
     """
 
-    namespace: str
-    name: str
-    external: bool
-    image: str
-    version: str
-    fsid: str
-    health: str
-    phase: str
-    monitors: int | None
+    namespace: Annotated[str, At("metadata.namespace")]
+    name: Annotated[str, At("metadata.name")]
+    external: Annotated[bool, At("spec.external.enable")]
+    image: Annotated[str, At("spec.cephVersion.image")]
+    version: Annotated[str, At("status.version.version")]
+    fsid: Annotated[str, At("status.ceph.fsid")]
+    health: Annotated[str, At("status.ceph.health")]
+    phase: Annotated[str, At("status.phase")]
+    monitors: Annotated[int | None, At("spec.mon.count")]
     zones: tuple[str, ...]
     network: Network
     device_sets: tuple[DeviceSet, ...]
     device_classes: tuple[str, ...]
     encrypted: bool | None
-    kms: str
+    kms: Annotated[str, At("spec.security.kms.connectionDetails.KMS_PROVIDER")]
     resources: tuple[Resources, ...]
     read_affinity: bool | None
     read_affinity_labels: tuple[str, ...]
-    kernel_mount_options: str
-    fuse_mount_options: str
+    kernel_mount_options: Annotated[str, At("spec.csi.cephfs.kernelMountOptions")]
+    fuse_mount_options: Annotated[str, At("spec.csi.cephfs.fuseMountOptions")]
 
 
 class PoolSpec(Snapshot):
@@ -223,18 +234,18 @@ class PoolSpec(Snapshot):
     coding_chunks: int | None
     per_domain: int | None
     failure_domain: str
-    sub_failure_domain: str
-    device_class: str
-    crush_root: str
+    sub_failure_domain: Annotated[str, At("replicated.subFailureDomain")]
+    device_class: Annotated[str, At("deviceClass")]
+    crush_root: Annotated[str, At("crushRoot")]
     compression: str
     target_size_ratio: float | None
 
 
 class CephBlockPool(Snapshot):
-    namespace: str
+    namespace: Annotated[str, At("metadata.namespace")]
     name: str
-    phase: str
-    mirrored: bool
+    phase: Annotated[str, At("status.phase")]
+    mirrored: Annotated[bool, At("spec.mirroring.enabled")]
     spec: PoolSpec
 
 
@@ -246,11 +257,11 @@ class DataPool(Snapshot):
 
 
 class CephFilesystem(Snapshot):
-    namespace: str
-    name: str
-    phase: str
-    active_mds: int | None
-    active_standby: bool
+    namespace: Annotated[str, At("metadata.namespace")]
+    name: Annotated[str, At("metadata.name")]
+    phase: Annotated[str, At("status.phase")]
+    active_mds: Annotated[int | None, At("spec.metadataServer.activeCount")]
+    active_standby: Annotated[bool, At("spec.metadataServer.activeStandby")]
     metadata_pool: PoolSpec
     data_pools: tuple[DataPool, ...]
     mds_resources: Resources | None
@@ -263,23 +274,23 @@ class StorageCluster(Snapshot):
     `failure_domain_values`.
     """
 
-    namespace: str
-    name: str
+    namespace: Annotated[str, At("metadata.namespace")]
+    name: Annotated[str, At("metadata.name")]
     version: str
-    phase: str
-    external: bool
-    failure_domain: str
-    failure_domain_key: str
+    phase: Annotated[str, At("status.phase")]
+    external: Annotated[bool, At("spec.externalStorage.enable")]
+    failure_domain: Annotated[str, At("status.failureDomain")]
+    failure_domain_key: Annotated[str, At("status.failureDomainKey")]
     failure_domain_values: tuple[str, ...]
-    arbiter: bool
-    flexible_scaling: bool
-    resource_profile: str
+    arbiter: Annotated[bool, At("spec.arbiter.enable")]
+    flexible_scaling: Annotated[bool, At("spec.flexibleScaling")]
+    resource_profile: Annotated[str, At("spec.resourceProfile")]
     resources: tuple[Resources, ...]
     device_sets: tuple[DeviceSet, ...]
     encrypted: bool
-    kms: bool
+    kms: Annotated[bool, At("spec.encryption.kms.enable")]
     network: Network
-    host_network: bool
+    host_network: Annotated[bool, At("spec.hostNetwork")]
 
 
 def replace_surrogates(text: str) -> str:
@@ -307,7 +318,7 @@ class Place(Snapshot):
 class Node(Snapshot):
     """A node. `cpu` is its processors, `cpu_allocatable` those available to pods."""
 
-    name: str
+    name: Annotated[str, At("metadata.name")]
     ready: bool | None
     schedulable: bool
     roles: tuple[str, ...]
@@ -315,15 +326,15 @@ class Node(Snapshot):
     region: str
     places: tuple[Place, ...]
     instance_type: str
-    architecture: str
-    kernel: str
-    os_image: str
-    kubelet: str
-    runtime: str
-    cpu: float | None
-    cpu_allocatable: float | None
-    memory_bytes: int | None
-    memory_allocatable_bytes: int | None
+    architecture: Annotated[str, At("status.nodeInfo.architecture")]
+    kernel: Annotated[str, At("status.nodeInfo.kernelVersion")]
+    os_image: Annotated[str, At("status.nodeInfo.osImage")]
+    kubelet: Annotated[str, At("status.nodeInfo.kubeletVersion")]
+    runtime: Annotated[str, At("status.nodeInfo.containerRuntimeVersion")]
+    cpu: Annotated[float | None, At("status.capacity.cpu")]
+    cpu_allocatable: Annotated[float | None, At("status.allocatable.cpu")]
+    memory_bytes: Annotated[int | None, At("status.capacity.memory")]
+    memory_allocatable_bytes: Annotated[int | None, At("status.allocatable.memory")]
     hugepages_bytes: int | None
     taints: tuple[str, ...]
     csi_drivers: tuple[str, ...] | None
@@ -332,11 +343,11 @@ class Node(Snapshot):
 class CsiDriver(Snapshot):
     """A CSI driver as registered. `nodes` counts the nodes that it runs on."""
 
-    name: str
+    name: Annotated[str, At("metadata.name")]
     attach_required: bool
-    storage_capacity: bool
-    fs_group_policy: str
-    modes: tuple[str, ...]
+    storage_capacity: Annotated[bool, At("spec.storageCapacity")]
+    fs_group_policy: Annotated[str, At("spec.fsGroupPolicy")]
+    modes: Annotated[tuple[str, ...], At("spec.volumeLifecycleModes")]
     nodes: int | None
 
 
@@ -344,8 +355,8 @@ class Workload(Snapshot):
     """A DaemonSet or Deployment that provides volumes, with its images."""
 
     kind: Literal["DaemonSet", "Deployment"]
-    namespace: str
-    name: str
+    namespace: Annotated[str, At("metadata.namespace")]
+    name: Annotated[str, At("metadata.name")]
     images: tuple[str, ...]
     ready: int | None
     wanted: int | None
@@ -357,32 +368,32 @@ class IoEngine(Snapshot):
     `cores` are the polled cores of its arguments; empty: not in the arguments.
     """
 
-    namespace: str
+    namespace: Annotated[str, At("metadata.namespace")]
     image: str
     cores: tuple[int, ...]
     cpu_request: float | None
     cpu_limit: float | None
     hugepages_bytes: int | None
-    ready: int | None
-    wanted: int | None
+    ready: Annotated[int | None, At("status.numberReady")]
+    wanted: Annotated[int | None, At("status.desiredNumberScheduled")]
 
 
 class DiskPool(Snapshot):
     """A disk of a node that Mayastor uses."""
 
-    name: str
-    node: str
-    disks: tuple[str, ...]
-    capacity_bytes: int | None
-    used_bytes: int | None
+    name: Annotated[str, At("metadata.name")]
+    node: Annotated[str, At("spec.node")]
+    disks: Annotated[tuple[str, ...], At("spec.disks")]
+    capacity_bytes: Annotated[int | None, At("status.capacity")]
+    used_bytes: Annotated[int | None, At("status.used")]
     status: str
     encrypted: bool
 
 
 class ZfsPool(Snapshot):
     node: str
-    name: str
-    free_bytes: int | None
+    name: Annotated[str, At("name")]
+    free_bytes: Annotated[int | None, At("free")]
 
 
 class LonghornSetting(Snapshot):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from leadline.inventory.host import Snapshot
 from leadline.inventory.kubernetes.kinds import (
     DUMP_NAMES,
     GAPS,
@@ -15,10 +16,11 @@ from leadline.inventory.kubernetes.kinds import (
     find_kind,
     parse_quantity,
 )
-from leadline.inventory.kubernetes.models import Gap, replace_surrogates
+from leadline.inventory.kubernetes.models import At, Gap, replace_surrogates
 
 Dumps = Mapping[str, bytes]
 Model = TypeVar("Model")
+Built = TypeVar("Built", bound=Snapshot)
 
 
 class Malformed(Exception):
@@ -129,6 +131,32 @@ class Part:
 
     def wrong(self, expected: str) -> Malformed:
         return Malformed(f"{self.path} is not {expected}")
+
+
+# How a part is read into a field, by the field's type.
+_READERS: Mapping[Any, Callable[[Part], object]] = {
+    str: lambda part: part.word,
+    bool: lambda part: part.on,
+    bool | None: lambda part: part.flag,
+    int | None: lambda part: part.integer,
+    float | None: lambda part: part.quantity,
+    tuple[str, ...]: Part.texts,
+}
+
+
+def build(model: type[Built], item: Part, /, **computed: Any) -> Built:
+    """Build a model of an object: fields with `At` are read, the others are `computed`.
+
+    Raises:
+        Malformed: A part of the object has another type.
+    """
+    for name, declared in model.model_fields.items():
+        for place in declared.metadata:
+            if isinstance(place, At):
+                part = item.at(*place.path.split("."))
+                read = _READERS[declared.annotation]
+                computed[name] = part.size_bytes if name.endswith("_bytes") else read(part)
+    return model(**computed)
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from leadline.inventory.kubernetes.kinds import ObjectKind
@@ -28,26 +28,22 @@ from leadline.inventory.kubernetes.models import (
     Workload,
     ZfsPool,
 )
-from leadline.inventory.kubernetes.objects import Objects, Part
+from leadline.inventory.kubernetes.objects import Objects, Part, build
 
 
 def read_workload(kind: Literal["DaemonSet", "Deployment"]) -> Callable[[Part], Workload]:
     def read(item: Part) -> Workload:
-        containers = item.at("spec", "template", "spec", "containers")
+        containers = item.at("spec", "template", "spec", "containers").elements()
+        images = [container.at("image").word for container in containers]
         status = item.at("status")
         daemons = kind == "DaemonSet"
         wanted = status.at("desiredNumberScheduled") if daemons else item.at("spec", "replicas")
-        ready = status.at("numberReady" if daemons else "readyReplicas")
-        return Workload(
+        return build(
+            Workload,
+            item,
             kind=kind,
-            namespace=item.at("metadata", "namespace").word,
-            name=item.at("metadata", "name").word,
-            images=tuple(
-                dict.fromkeys(
-                    image for item in containers.elements() if (image := item.at("image").word)
-                )
-            ),
-            ready=ready.integer,
+            images=tuple(dict.fromkeys(filter(None, images))),
+            ready=status.at("numberReady" if daemons else "readyReplicas").integer,
             wanted=wanted.integer,
         )
 
@@ -99,16 +95,17 @@ def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
 
     def read(item: Part) -> Node:
         labels = {key: value.word for key, value in item.at("metadata", "labels").members()}
-        about, status = item.at("status", "nodeInfo"), item.at("status")
-        capacity, allocatable = status.at("capacity"), status.at("allocatable")
-        name = item.at("metadata", "name").word
+        status = item.at("status")
+        capacity = status.at("capacity")
         pages = [
             size
             for key, value in capacity.members()
             if key.startswith("hugepages-") and (size := value.size_bytes)
         ]
-        return Node(
-            name=name,
+        name = item.at("metadata", "name").word
+        return build(
+            Node,
+            item,
             ready=_ready(status),
             schedulable=not item.at("spec", "unschedulable").on,
             roles=tuple(sorted(key[len(_ROLE) :] for key in labels if key.startswith(_ROLE))),
@@ -120,15 +117,6 @@ def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
                 if key.startswith("topology.") and key not in (*_ZONE, *_REGION)
             ),
             instance_type=_first(labels, _TYPE),
-            architecture=about.at("architecture").word,
-            kernel=about.at("kernelVersion").word,
-            os_image=about.at("osImage").word,
-            kubelet=about.at("kubeletVersion").word,
-            runtime=about.at("containerRuntimeVersion").word,
-            cpu=capacity.at("cpu").quantity,
-            cpu_allocatable=allocatable.at("cpu").quantity,
-            memory_bytes=capacity.at("memory").size_bytes,
-            memory_allocatable_bytes=allocatable.at("memory").size_bytes,
             hugepages_bytes=sum(pages) if capacity.there else None,
             taints=tuple(_format_taint(taint) for taint in item.at("spec", "taints").elements()),
             csi_drivers=None if drivers is None else drivers.get(name, ()),
@@ -158,14 +146,12 @@ def read_csi_driver(drivers: DriverNodes) -> Callable[[Part], CsiDriver]:
     """Return a reader of CSIDrivers, with the number of their nodes."""
 
     def read(item: Part) -> CsiDriver:
-        name, spec = item.at("metadata", "name").word, item.at("spec")
-        required = spec.at("attachRequired").flag
-        return CsiDriver(
-            name=name,
+        name = item.at("metadata", "name").word
+        required = item.at("spec", "attachRequired").flag
+        return build(
+            CsiDriver,
+            item,
             attach_required=True if required is None else required,
-            storage_capacity=spec.at("storageCapacity").on,
-            fs_group_policy=spec.at("fsGroupPolicy").word,
-            modes=spec.at("volumeLifecycleModes").texts(),
             nodes=None if drivers is None else sum(name in names for names in drivers.values()),
         )
 
@@ -176,34 +162,22 @@ def read_csi_driver(drivers: DriverNodes) -> Callable[[Part], CsiDriver]:
 
 
 def read_ceph_cluster(item: Part) -> CephCluster:
-    metadata, spec, status = item.at("metadata"), item.at("spec"), item.at("status")
+    spec = item.at("spec")
     affinity = spec.at("csi", "readAffinity")
     sets = tuple(map(_rook_set, spec.at("storage", "storageClassDeviceSets").elements()))
-    return CephCluster(
-        namespace=metadata.at("namespace").word,
-        name=metadata.at("name").word,
-        external=spec.at("external", "enable").on,
-        image=spec.at("cephVersion", "image").word,
-        version=status.at("version", "version").word,
-        fsid=status.at("ceph", "fsid").word,
-        health=status.at("ceph", "health").word,
-        phase=status.at("phase").word,
-        monitors=spec.at("mon", "count").integer,
-        zones=tuple(
-            zone.at("name").word for zone in spec.at("mon", "stretchCluster", "zones").elements()
-        ),
+    zones = spec.at("mon", "stretchCluster", "zones").elements()
+    classes = item.at("status", "storage", "deviceClasses").elements()
+    return build(
+        CephCluster,
+        item,
+        zones=tuple(zone.at("name").word for zone in zones),
         network=read_network(spec.at("network")),
         device_sets=sets,
-        device_classes=tuple(
-            item.at("name").word for item in status.at("storage", "deviceClasses").elements()
-        ),
+        device_classes=tuple(named.at("name").word for named in classes),
         encrypted=_encrypted(spec, sets),
-        kms=spec.at("security", "kms", "connectionDetails", "KMS_PROVIDER").word,
-        resources=tuple(_resources(spec.at("resources"))),
+        resources=_resources(spec.at("resources")),
         read_affinity=affinity.at("enabled").on if affinity.there else None,
         read_affinity_labels=affinity.at("crushLocationLabels").texts(),
-        kernel_mount_options=spec.at("csi", "cephfs", "kernelMountOptions").word,
-        fuse_mount_options=spec.at("csi", "cephfs", "fuseMountOptions").word,
     )
 
 
@@ -225,98 +199,69 @@ def _rook_set(part: Part) -> DeviceSet:
 
 
 def _device_set(part: Part, claim: Part, device_class: str) -> DeviceSet:
-    return DeviceSet(
-        name=part.at("name").word,
+    resources = part.at("resources")
+    return build(
+        DeviceSet,
+        part,
         count=part.at("count").integer or 0,
-        replica=part.at("replica").integer,
         size_bytes=claim.at("resources", "requests", "storage").size_bytes,
         storage_class=claim.at("storageClassName").word,
-        portable=part.at("portable").on,
-        encrypted=part.at("encrypted").flag,
         device_class=device_class,
-        osd=_read_resources("osd", part.at("resources")) if part.at("resources").value else None,
+        osd=build(Resources, resources, daemon="osd") if resources.value else None,
     )
 
 
 def read_network(part: Part) -> Network:
     """Read the network of a CephCluster or StorageCluster."""
     selectors = {key: value.word for key, value in part.at("selectors").members()}
-    connections = part.at("connections")
-    provider = part.at("provider").word
-    return Network(
-        provider=provider or ("host" if part.at("hostNetwork").on else ""),
+    return build(
+        Network,
+        part,
+        provider=part.at("provider").word or ("host" if part.at("hostNetwork").on else ""),
         selectors=tuple(f"{key} {selectors[key]}" for key in sorted(selectors)),
-        encrypted=connections.at("encryption", "enabled").flag,
-        compressed=connections.at("compression", "enabled").flag,
-        require_msgr2=connections.at("requireMsgr2").flag,
     )
 
 
-def _resources(part: Part) -> Iterator[Resources]:
-    for daemon, given in part.members():
-        yield _read_resources(daemon, given)
-
-
-def _read_resources(daemon: str, given: Part) -> Resources:
-    return Resources(
-        daemon=daemon,
-        cpu_request=given.at("requests", "cpu").quantity,
-        cpu_limit=given.at("limits", "cpu").quantity,
-        memory_request_bytes=given.at("requests", "memory").size_bytes,
-        memory_limit_bytes=given.at("limits", "memory").size_bytes,
-    )
+def _resources(part: Part) -> tuple[Resources, ...]:
+    return tuple(build(Resources, given, daemon=daemon) for daemon, given in part.members())
 
 
 def read_block_pool(item: Part) -> CephBlockPool:
-    metadata = item.at("metadata")
-    return CephBlockPool(
-        namespace=metadata.at("namespace").word,
-        # `spec.name` names pools of managers, whose names are invalid for objects.
-        name=item.at("spec", "name").word or metadata.at("name").word,
-        phase=item.at("status", "phase").word,
-        mirrored=item.at("spec", "mirroring", "enabled").on,
-        spec=_pool(item.at("spec")),
-    )
+    # `spec.name` names pools of managers, whose names are invalid for objects.
+    name = item.at("spec", "name").word or item.at("metadata", "name").word
+    return build(CephBlockPool, item, name=name, spec=_pool(item.at("spec")))
 
 
 def _pool(part: Part) -> PoolSpec:
     replicated, erasure = part.at("replicated"), part.at("erasureCoded")
-    size, chunks = replicated.at("size").integer, erasure.at("dataChunks").integer
+    chunks, options = erasure.at("dataChunks").integer, part.at("parameters")
     ratio = replicated.at("targetSizeRatio").quantity
-    options = part.at("parameters")
-    return PoolSpec(
+    return build(
+        PoolSpec,
+        part,
         # Rook writes zeros for the form that a pool does not have.
-        size=size or None,
+        size=replicated.at("size").integer or None,
         data_chunks=chunks or None,
         coding_chunks=erasure.at("codingChunks").integer if chunks else None,
         per_domain=replicated.at("replicasPerFailureDomain").integer or None,
         failure_domain=part.at("failureDomain").text or "host",
-        sub_failure_domain=replicated.at("subFailureDomain").word,
-        device_class=part.at("deviceClass").word,
-        crush_root=part.at("crushRoot").word,
         compression=options.at("compression_mode").text or part.at("compressionMode").word,
         target_size_ratio=ratio or options.at("target_size_ratio").quantity,
     )
 
 
 def read_filesystem(item: Part) -> CephFilesystem:
-    metadata, spec = item.at("metadata"), item.at("spec")
-    name = metadata.at("name").word
-    server = spec.at("metadataServer")
-    pools = [
-        DataPool(name=_data_pool_name(name, number, part), spec=_pool(part))
-        for number, part in enumerate(spec.at("dataPools").elements())
-    ]
-    given = server.at("resources")
-    return CephFilesystem(
-        namespace=metadata.at("namespace").word,
-        name=name,
-        phase=item.at("status", "phase").word,
-        active_mds=server.at("activeCount").integer,
-        active_standby=server.at("activeStandby").on,
+    spec, name = item.at("spec"), item.at("metadata", "name").word
+    given = spec.at("metadataServer", "resources")
+    return build(
+        CephFilesystem,
+        item,
         metadata_pool=_pool(spec.at("metadataPool")),
-        data_pools=tuple(pools),
-        mds_resources=_read_resources("mds", given) if given.value else None,
+        data_pools=tuple(
+            DataPool(name=_data_pool_name(name, number, part), spec=_pool(part))
+            for number, part in enumerate(spec.at("dataPools").elements())
+        ),
+        mds_resources=build(Resources, given, daemon="mds") if given.value else None,
     )
 
 
@@ -326,30 +271,21 @@ def _data_pool_name(filesystem: str, number: int, part: Part) -> str:
 
 
 def read_storage_cluster(item: Part) -> StorageCluster:
-    metadata, spec, status = item.at("metadata"), item.at("spec"), item.at("status")
+    spec, status = item.at("spec"), item.at("status")
     key, values = status.at("failureDomainKey").word, status.at("failureDomainValues").texts()
     encryption = spec.at("encryption")
-    return StorageCluster(
-        namespace=metadata.at("namespace").word,
-        name=metadata.at("name").word,
+    return build(
+        StorageCluster,
+        item,
         version=status.at("version").text or spec.at("version").word,
-        phase=status.at("phase").word,
-        external=spec.at("externalStorage", "enable").on,
-        failure_domain=status.at("failureDomain").word,
-        failure_domain_key=key,
         failure_domain_values=tuple(sorted(values or _topology(status, key))),
-        arbiter=spec.at("arbiter", "enable").on,
-        flexible_scaling=spec.at("flexibleScaling").on,
-        resource_profile=spec.at("resourceProfile").word,
-        resources=tuple(_resources(spec.at("resources"))),
+        resources=_resources(spec.at("resources")),
         device_sets=tuple(
             _device_set(item, item.at("dataPVCTemplate", "spec"), item.at("deviceClass").word)
             for item in spec.at("storageDeviceSets").elements()
         ),
         encrypted=encryption.at("enable").on or encryption.at("clusterWide").on,
-        kms=encryption.at("kms", "enable").on,
         network=read_network(spec.at("network")),
-        host_network=spec.at("hostNetwork").on,
     )
 
 
@@ -380,15 +316,14 @@ def read_io_engine(item: Part) -> IoEngine | None:
         pages = [
             size.size_bytes or 0 for key, size in limits.items() if key.startswith("hugepages-")
         ]
-        return IoEngine(
-            namespace=item.at("metadata", "namespace").word,
+        return build(
+            IoEngine,
+            item,
             image=container.at("image").word,
             cores=polled_cores(container.at("args").texts()),
             cpu_request=resources.at("requests", "cpu").quantity,
             cpu_limit=resources.at("limits", "cpu").quantity,
             hugepages_bytes=sum(pages) if pages else None,
-            ready=item.at("status", "numberReady").integer,
-            wanted=item.at("status", "desiredNumberScheduled").integer,
         )
     return None
 
@@ -436,28 +371,16 @@ _CORE_FLAGS = (
 
 
 def read_disk_pool(item: Part) -> DiskPool:
-    spec, status = item.at("spec"), item.at("status")
-    return DiskPool(
-        name=item.at("metadata", "name").word,
-        node=spec.at("node").word,
-        disks=spec.at("disks").texts(),
-        capacity_bytes=status.at("capacity").size_bytes,
-        used_bytes=status.at("used").size_bytes,
-        status=status.at("pool_status").text or status.at("cr_state").word,
-        encrypted=status.at("encrypted").on or spec.at("encryptionConfig").there,
-    )
+    status = item.at("status")
+    encrypted = status.at("encrypted").on or item.at("spec", "encryptionConfig").there
+    state = status.at("pool_status").text or status.at("cr_state").word
+    return build(DiskPool, item, status=state, encrypted=encrypted)
 
 
 def read_zfs_node(item: Part) -> tuple[ZfsPool, ...]:
     """Read the pools of a node, whose name is that of the object."""
-    return tuple(
-        ZfsPool(
-            node=item.at("metadata", "name").word,
-            name=pool.at("name").word,
-            free_bytes=pool.at("free").size_bytes,
-        )
-        for pool in item.at("pools").elements()
-    )
+    node = item.at("metadata", "name").word
+    return tuple(build(ZfsPool, pool, node=node) for pool in item.at("pools").elements())
 
 
 def read_longhorn(objects: Objects) -> Longhorn | None:
