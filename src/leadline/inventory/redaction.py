@@ -11,6 +11,7 @@ import functools
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -370,7 +371,7 @@ def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
 _NUMERIC = b"0123456789 ,.-\n\r\t"
 _QUICK = tuple({*_IN_NAMES, "--", *(word for held, _, _ in _FORMS for word in held)})
 # A document that begins a line: the whole text, a line of many, or JSON behind messages.
-_BEGIN = re.compile(r"^[ \t]*(?=[{\[])", re.MULTILINE)
+_BEGIN = re.compile(r"^\ufeff?[ \t]*(?=[{\[])", re.MULTILINE)
 # Damaged JSON is text; a file of nothing but brackets must not be parsed from each of them.
 _MOST_DAMAGED = 64
 
@@ -382,17 +383,23 @@ def redact_document(content: bytes) -> bytes:
     """
     if not content.translate(None, _NUMERIC):
         return content
-    # As Python's json does: JSON may also be UTF-16 and UTF-32.
-    encoding = json.detect_encoding(content[:8])
-    errors = "surrogateescape" if encoding.startswith("utf-8") else "strict"
-    try:
-        text = content.decode(encoding, errors)
-    except UnicodeDecodeError:
-        encoding, errors = "utf-8", "surrogateescape"
-        text = content.decode(encoding, errors)
+    # JSON may be UTF-16 and UTF-32 too; bytes that could be are searched as text all the same.
+    wide = json.detect_encoding(content[:8])
+    if not wide.startswith("utf-8"):
+        with suppress(UnicodeDecodeError):
+            text = content.decode(wide)
+            clean = _redact_mixed(text)
+            content = content if clean == text else clean.encode(wide)
+    text = content.decode("utf-8", "surrogateescape")
+    clean = _redact_mixed(text)
+    return content if clean == text else clean.encode("utf-8", "surrogateescape")
+
+
+def _redact_mixed(text: str) -> str:
+    """Redact JSON documents, and as text what lies between them."""
     small = text.lower()
     if not any(word in small for word in _QUICK):
-        return content
+        return text
     parts: list[str] = []
     at = damaged = 0
     shadowed: list[Any] = []
@@ -410,8 +417,7 @@ def redact_document(content: bytes) -> bytes:
         parts += [redact_text(text[at : begin.end()]), edited]
         at = end
     parts.append(redact_text(text[at:]))
-    clean = "".join(parts)
-    return content if clean == text else clean.encode(encoding, errors)
+    return "".join(parts)
 
 
 def _edit(text: str, begin: int, end: int, decoded: Any, shadowed: list[Any]) -> str:

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leadline.archive import records
@@ -119,6 +119,7 @@ def _shape(value: Any) -> Any:
 
 
 @given(st.binary(max_size=200))
+@example(b"\0\1" + b"\0" * 10)
 def test_what_is_no_json_is_redacted_as_text_and_never_fails(content: bytes) -> None:
     again = redact_document(redact_document(content))
     assert again == redact_document(content)
