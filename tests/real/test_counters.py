@@ -64,7 +64,7 @@ def test_osds_and_their_processes_are_seen_to_work(lab: str, tmp_path: Path) -> 
         if isinstance(ceph_counter, CounterDump)
     ]
     assert len(dumps) == 2
-    assert all(len(dump.counts) == 3 for dump in dumps), "no OSD was silent"
+    assert all(len(dump.osds) == 3 for dump in dumps), "no OSD was silent"
     osds = osd_rates(trial.ceph_counters)
     assert len(osds) == 3
     seen = sum(osd.counts_per_s["osd.op_w"] * osd.seconds for osd in osds)
