@@ -167,10 +167,11 @@ def test_a_cluster_read_back_says_what_its_folder_says(api_server: Cluster, name
     assert [workload.images for workload in found.workloads] == [
         workload.images for workload in folder.workloads
     ]
-    for ours, theirs in zip(folder.storage_clusters, found.storage_clusters, strict=True):
-        assert theirs.failure_domain_values == ours.failure_domain_values
-        assert (theirs.failure_domain, theirs.encrypted) == (ours.failure_domain, ours.encrypted)
-        assert theirs.network == ours.network
+    for stored, applied in zip(folder.storage_clusters, found.storage_clusters, strict=True):
+        assert applied.failure_domain_values == stored.failure_domain_values
+        assert applied.failure_domain == stored.failure_domain
+        assert applied.encrypted == stored.encrypted
+        assert applied.network == stored.network
     assert {gap.what for gap in found.gaps} == ({"Ceph"} if folder.ceph_clusters else set())
 
 

@@ -138,7 +138,7 @@ def own_image(access: CephAccess, tmp_path: Path) -> Iterator[str]:
     """An image of the user's, full of the user's data."""
     content = tmp_path / "data"
     content.write_bytes(os.urandom(16 << 20))
-    sh(*access.command("rbd", "import", "--no-progress", content, "rep3/users-own"))
+    sh(*access.command("rbd", "import", "--no-progress", str(content), "rep3/users-own"))
     yield "rep3/users-own"
     sh(*access.command("rbd", "rm", "--no-progress", "rep3/users-own"))
 

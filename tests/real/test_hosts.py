@@ -439,8 +439,8 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts) -> None
     journal = Journal()
     journal.entries += left
     run: Any = SimpleNamespace(left_behind=left, plan=None)
-    done, problems = remove_leftovers(run, journal)
-    assert done == [f"removed what a killed session left: {item.path}" for item in left]
+    removed, problems = remove_leftovers(run, journal)
+    assert removed == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []
     assert journal.entries == []
     assert not [path for name in ("a", "b") for path in hosts.root(name).iterdir()]

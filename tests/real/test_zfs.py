@@ -258,13 +258,13 @@ def test_one_image_is_measured_three_ways_and_left_as_it_was(
     access, before = lab_access(cluster), users.state
     content = tmp_path / "content"
     content.write_bytes(secrets.token_bytes(4 << 20))
-    sh(*access.command("rbd", "import", "--no-progress", content, "rep2/users-own"))
+    sh(*access.command("rbd", "import", "--no-progress", str(content), "rep2/users-own"))
     try:
         ended = process("run", plan(tmp_path, *SHARED, cluster=cluster), "--quiet")
         assert ended.status in (0, 1), ended.err
         assert images(cluster) == ["users-own"]
         again = tmp_path / "again"
-        sh(*access.command("rbd", "export", "--no-progress", "rep2/users-own", again))
+        sh(*access.command("rbd", "export", "--no-progress", "rep2/users-own", str(again)))
         assert again.read_bytes() == content.read_bytes()
     finally:
         sh(*access.command("rbd", "rm", "--no-progress", "rep2/users-own"))
