@@ -1,7 +1,7 @@
 # The two main commands are `make demo` and `make test`. Both include the set-up.
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 
-.PHONY: help demo test test-code test-quick-real test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz clean
+.PHONY: help demo test test-code test-quick-real test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz release clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone and multi-zone, in five minutes"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench      speed and memory of Leadline, as ratios"
 	@echo "make audit-bench  recall and false alarms of the audit on labelled results"
 	@echo "make fuzz       a fuzzer for each parser of foreign files, some seconds each"
+	@echo "make release    wheel, sdist, SBOM and checksums of the last commit, in dist/"
 	@echo "make setup      only the set-up, for 'uv run leadline ...'"
 	@echo "make check      only the static checks"
 
@@ -77,6 +78,10 @@ audit-bench:
 fuzz:
 	@scripts/setup.sh run
 	fuzz/run.sh
+
+release:
+	@scripts/setup.sh run
+	@scripts/release.sh dist
 
 format:
 	uv run --frozen ruff check --fix .

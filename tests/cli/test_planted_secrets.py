@@ -234,9 +234,9 @@ def test_dumps_of_a_ceph_cluster(
     assert search.files() > 20
 
 
-def archive_with(runs: Path, dumps: dict[str, bytes]) -> Path:
+def archive_with(runs: Path, dumps: dict[str, bytes], run_id: str = "perf-20261121-000001") -> Path:
     """A run on a cluster, sealed, with its dumps as they were captured."""
-    made = make_run(runs, run_id="perf-20261121-000001")
+    made = make_run(runs, run_id=run_id)
     plan = made.plan.model_copy(update={"clusters": (Cluster(name="c", ceph_conf="/c"),)})
     layout.write_durably(made.path / layout.PLAN, layout.encode(plan))
     writer = RunWriter.reopen(made.path, session=SESSION)
@@ -245,6 +245,29 @@ def archive_with(runs: Path, dumps: dict[str, bytes]) -> Path:
     writer.seal(RunStatus.COMPLETE, ended_at=CREATED)
     writer.close()
     return made.path
+
+
+def test_every_page_of_several_runs_lists_what_was_removed(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    document = json.dumps({"mgr": {"password": "Hunter2"}}).encode()
+    redacted = archive_with(runs, {"config.json": document}, "perf-20261121-000001")
+    clean = archive_with(runs, {"config.json": b"{}"}, "perf-20261121-000002")
+    pages = {
+        "compare": ("compare", clean, redacted),
+        "rank": ("rank", redacted),
+        "recommend": ("recommend", redacted, "--for", "database"),
+        "scale": ("scale", clean, redacted),
+    }
+    for name, words in pages.items():
+        page = leadline(*words, "--format", "markdown").out
+        _, heading, section = page.partition("## Redactions")
+        assert heading, f"{name}: {page}"
+        assert f"Removed as secrets from the documents of {redacted.name}: 2 values." in section
+        assert "mgr.password" in section, name
+        assert f"documents of {clean.name}" not in section, name
+    assert "Redactions" not in leadline("rank", clean, "--format", "markdown").out
 
 
 @pytest.mark.parametrize("name", KUBERNETES)

@@ -177,9 +177,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a temporary file, fsync and rename: a reader sees the old file or the new one."""
+    """Write a temporary file, fsync and rename: a reader sees the old file or the new one.
+
+    Raises OSError, also where the temporary name is a link.
+    """
     temporary = path.with_name(TEMPORARY.format(path.name))
-    with temporary.open("wb") as stream:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
@@ -196,6 +200,15 @@ def sync_tree(folder: Path) -> None:
         elif path.is_dir():
             sync_folder(path)
     sync_folder(folder)
+
+
+def find_link(root: Path) -> Path | None:
+    """Return a symbolic link below `root`; Leadline makes none."""
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            if os.path.islink(os.path.join(folder, name)):  # noqa: PTH114, PTH118
+                return Path(folder, name)
+    return None
 
 
 def content_files(root: Path) -> list[str]:

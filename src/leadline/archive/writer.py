@@ -66,7 +66,7 @@ class RunWriter:
                 sessions=(session,),
             )
             try:
-                draft.mkdir()
+                draft.mkdir(mode=0o755)
                 lock = lock_archive(draft)
                 (draft / layout.TRIALS).mkdir()
                 layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_document(plan_as_given))
@@ -81,8 +81,9 @@ class RunWriter:
 
     @classmethod
     def reopen(cls, path: Path, *, session: Session) -> RunWriter:
-        """Continue an unfinished archive. Raises LeadlineError(`run-not-resumable`) if another
-        process is writing it."""
+        """Continue an unfinished archive. Raises LeadlineError: `run-not-resumable` if another
+        process is writing it, `archive-damaged` if it holds a link."""
+        require_no_link(path)
         with archive_errors(path):
             lock = lock_archive(path)
             manifest = read_record(path / layout.MANIFEST, Manifest)
@@ -106,8 +107,9 @@ class RunWriter:
     def tidying(cls, path: Path) -> Iterator[RunWriter]:
         """Open an archive only to record that leftovers are removed.
 
-        The manifest of a sealed archive gets the new digest of the journal.
+        The manifest of a sealed archive gets the new digest of the journal. Raises as `reopen`.
         """
+        require_no_link(path)
         with archive_errors(path):
             lock = lock_archive(path)
             writer = cls(path, lock, read_record(path / layout.MANIFEST, Manifest))
@@ -138,7 +140,9 @@ class RunWriter:
         folder = self.path / layout.STAGING / name.replace("/", "-")
         with archive_errors(self.path):
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            # Private: output holds secrets until they are removed from it.
+            folder.parent.mkdir(exist_ok=True, mode=0o700)
+            folder.mkdir()
             free = shutil.disk_usage(folder).free
         if free < LEAST_FREE_BYTES:
             raise LeadlineError(
@@ -286,7 +290,8 @@ def lock_archive(path: Path) -> int:
     Raises LeadlineError(`run-not-resumable`) if another process holds the lock, and OSError.
     """
     while True:
-        handle = os.open(path / layout.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(path / layout.LOCK, flags, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -304,6 +309,19 @@ def lock_archive(path: Path) -> int:
         os.close(handle)
 
 
+def require_no_link(path: Path) -> None:
+    """Raise LeadlineError(`archive-damaged`) if an archive that is written again holds a link: a
+    write would change a file outside the archive."""
+    link = layout.find_link(path)
+    if link is not None:
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED,
+            "the archive holds a symbolic link and is not written",
+            context=[str(link)],
+            hint="Leadline makes no links in archives: learn who made it, then remove it",
+        )
+
+
 def draft_prefix() -> str:
     """What the name of a folder begins with in which this process makes an archive."""
     return f"{_DRAFT}{os.getpid()}-"
@@ -312,8 +330,10 @@ def draft_prefix() -> str:
 def remove_abandoned_drafts(runs: Path) -> None:
     """Remove the archives that killed processes began to make in a folder of runs."""
     for draft in runs.glob(f"{_DRAFT}*"):
+        if draft.is_symlink():
+            continue
         pid = draft.name.removeprefix(_DRAFT).partition("-")[0]
-        if Path(f"/proc/{pid}").exists():
+        if Path(f"/proc/{pid}").exists() or draft.lstat().st_uid != os.geteuid():
             continue
         # A process on another host, in a shared folder, holds its lock.
         with suppress(LeadlineError, OSError):

@@ -21,9 +21,9 @@ WITH_VERBS = ("lab", "pools")
 
 def entry() -> None:
     """The console script `kubectl-leadline`."""
-    from leadline.cli.main import main, set_streams
+    from leadline.cli.main import main, set_up_process
 
-    set_streams()
+    set_up_process()
     sys.exit(main(behind_the_verb(sys.argv[1:]), program=PROGRAM))
 
 

@@ -199,12 +199,14 @@ def _forget_stdout() -> None:
 
 def entry() -> None:
     """The console script."""
-    set_streams()
+    set_up_process()
     sys.exit(main())
 
 
-def set_streams() -> None:
-    """stdout and stderr as every console script of Leadline has them."""
+def set_up_process() -> None:
+    """Set stdout, stderr and umask as every console script of Leadline has them."""
+    # Other users must not write what is made here, even where the umask is 0.
+    os.umask(os.umask(0o077) | 0o022)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Data is UTF-8 whatever the locale; a terminal gets what it can show.
         if sys.stdout.isatty():

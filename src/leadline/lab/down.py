@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.files import read_content
 from leadline.lab import cpu_groups, processes
 from leadline.lab.pools import mounts_below, unmount_all
 from leadline.lab.state import (
@@ -84,12 +85,14 @@ def mark_memory(memory: Path, folder: Path) -> None:
 
 
 def _memory_of(folder: Path, token: str | None) -> list[Path]:
-    """Return the folders in memory that name the lab."""
+    """Return the folders of this user in memory that name the lab: anybody may make others."""
     found = []
     for mark in MEMORY.glob("leadline-lab-*/lab"):
         with suppress(OSError):
-            if mark.read_text().strip() == str(folder) and (
-                token is None or mark.parent.name.endswith(token)
+            if (
+                mark.parent.lstat().st_uid == os.geteuid()
+                and read_content(mark).decode("utf-8", "surrogateescape").strip() == str(folder)
+                and (token is None or mark.parent.name.endswith(token))
             ):
                 found.append(mark.parent)
     return found

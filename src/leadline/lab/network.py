@@ -57,7 +57,8 @@ def build() -> Path:
     if compiler is None:
         raise NetworkUnavailable(_NO_COMPILER)
     try:
-        binary.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+        binary.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _require_own(binary.parent)
         descriptor, name = tempfile.mkstemp(prefix=f"{binary.name}.", dir=binary.parent)
         os.close(descriptor)
     except OSError as error:
@@ -101,8 +102,24 @@ def _usable(binary: Path) -> Path | None:
         found = binary.stat()
     except OSError:
         return None
-    owned = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    owned = _is_own(found) and _is_own(binary.parent.lstat())
     return binary if owned and found.st_size and os.access(binary, os.X_OK) else None
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def _require_own(folder: Path) -> None:
+    """Keep other users from writing in the folder. Raises NetworkUnavailable for another user's,
+    and OSError."""
+    found = folder.lstat()
+    if found.st_uid != os.geteuid():
+        raise NetworkUnavailable(
+            f"the cache {folder} belongs to another user (name one of your own in XDG_CACHE_HOME)"
+        )
+    if not _is_own(found):
+        folder.chmod(found.st_mode & ~0o022)
 
 
 def _compiler() -> list[str] | None:

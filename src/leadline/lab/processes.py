@@ -7,6 +7,7 @@ a kill -9 between the start of a daemon and its record loses nothing.
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
@@ -21,6 +22,8 @@ FOLDER_VARIABLE = "LEADLINE_LAB"
 TOKEN_VARIABLE = "LEADLINE_LAB_TOKEN"
 # After SIGKILL: a process in uninterruptible sleep must wake up first.
 _END_S = 10.0
+# A token is a part of paths that are removed.
+TOKEN = r"[A-Za-z0-9_-]{1,64}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +98,17 @@ def start_ticks(pid: int) -> int | None:
 
 
 def find(folder: Path | None = None, token: str | None = None) -> list[LabProcess]:
-    """Find the living processes of all visible labs, or of one folder and token."""
+    """Find this user's living processes of all labs, or of one folder and token.
+
+    The environment of a process of another user is that user's text and is never read.
+    """
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
+            if entry.stat().st_uid != os.geteuid():
+                continue
             variables = (entry / "environ").read_bytes()
         except OSError:
             continue
@@ -113,7 +121,8 @@ def find(folder: Path | None = None, token: str | None = None) -> list[LabProces
         where, owner = known.get(FOLDER_VARIABLE, ""), known.get(TOKEN_VARIABLE, "")
         wanted = folder in (None, Path(where)) and token in (None, owner)
         began = start_ticks(int(entry.name))
-        if not where.startswith("/") or not owner or not wanted or began is None:
+        valid = where.startswith("/") and re.fullmatch(TOKEN, owner)
+        if not valid or not wanted or began is None:
             continue
         found.append(
             LabProcess(

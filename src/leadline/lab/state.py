@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
+from leadline.files import read_content
+from leadline.lab import processes
 from leadline.lab.conf import CLIENT, CONF, SOCKET_PATH_BYTES, Paths, sites
 from leadline.lab.network import RoundTrip, ZoneNetwork, write_durably
 from leadline.plan.lab import LabDescription
@@ -56,7 +58,7 @@ class LabState(_Model):
 
     version: Literal[1] = 1
     name: str
-    token: str
+    token: str = Field(pattern=f"^{processes.TOKEN}$")
     phase: Phase
     created_at: str
     owner: ProcessRecord
@@ -90,9 +92,15 @@ def write_state(folder: Path, state: LabState) -> None:
 
 def read_state(folder: Path) -> LabState | None:
     """Read the state; None where the folder has none. Raises LeadlineError(`lab-not-ready`) for an
-    invalid file."""
+    invalid file, and for the folder of another user, who could name any process and path in it."""
     try:
-        content = (folder / STATE).read_bytes()
+        if folder.lstat().st_uid != os.geteuid():
+            raise LeadlineError(
+                errors.LAB_NOT_READY,
+                f"the folder {folder} belongs to another user",
+                hint="use the lab as that user, or another folder with --labs",
+            )
+        content = read_content(folder / STATE)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -16,7 +16,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.verify import verify
-from leadline.archive.writer import RunWriter, lock_archive
+from leadline.archive.writer import RunWriter, lock_archive, remove_abandoned_drafts
 from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import (
@@ -454,3 +454,55 @@ def test_a_watch_that_was_stopped_in_the_midst_of_a_block_leaves_whole_intervals
     whole = {row.name for row in report.rows if row.interval == 0}
     for interval in range(report.intervals):
         assert {row.name for row in report.rows if row.interval == interval} == whole
+
+
+def test_output_is_private_until_its_secrets_are_removed(tmp_path: Path) -> None:
+    writer = new_writer(tmp_path / "perf-a", make_plan(tmp_path))
+    with writer.staged("trials/one") as folder:
+        (folder / "job.fio").write_text("password=hunter2-planted\n")
+        assert folder.parent.stat().st_mode & 0o777 == 0o700
+    writer.close()
+    text = (tmp_path / "perf-a" / "trials" / "one" / "job.fio").read_text()
+    assert "hunter2-planted" not in text
+
+
+@pytest.mark.parametrize(
+    "place", [".staging", ".manifest.json.new", ".lock", "created.jsonl", "inventory", "trials/x"]
+)
+def test_an_archive_with_a_link_is_never_written(run: Run, tmp_path: Path, place: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    link = run.path / place
+    if link.is_dir():
+        link.rename(tmp_path / "moved")
+    else:
+        link.unlink(missing_ok=True)
+    link.symlink_to(outside / "precious" if place.startswith((".m", ".l", "c")) else outside)
+    for write in (
+        lambda: RunWriter.reopen(run.path, session=SESSION),
+        lambda: RunWriter.tidying(run.path).__enter__(),
+    ):
+        with pytest.raises(LeadlineError) as raised:
+            write()
+        assert raised.value.kind is ARCHIVE_DAMAGED
+        assert place in str(raised.value)
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+    assert (outside / "precious").read_text() == "x"
+
+
+def test_a_temporary_file_that_is_a_link_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    (tmp_path / ".file.new").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic links"):
+        layout.write_durably(tmp_path / "file", b"y")
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_drafts_that_are_links_stay(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".new-4194303-x").symlink_to(outside)
+    remove_abandoned_drafts(tmp_path / "runs")
+    assert list(outside.iterdir()) == []

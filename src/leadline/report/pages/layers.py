@@ -23,6 +23,7 @@ from leadline.report.pages.layer_tables import (
     sweep_table,
 )
 from leadline.report.pages.layer_words import explanation, words
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import count_text, place
 from leadline.text import sentence
 
@@ -245,5 +246,6 @@ def layers_document(study: LayerStudy) -> Document:
             *sweep_sections(study),
             *cells,
             section("How to read it", "reading", READING),
+            *redaction_sections(study.run),
         ),
     )

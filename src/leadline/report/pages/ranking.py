@@ -18,6 +18,7 @@ from leadline.report.cells import (
     section,
 )
 from leadline.report.document import Cell, Column, Document, Section, Table
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
     NOT_SHOWN,
     band_text,
@@ -45,7 +46,7 @@ def ranking_document(run: Run, ranking: Ranking, protections: Mapping[str, Prote
         title=f"Ranking of {run.id}",
         subtitle=f"by {ranking.question.name}",
         summary=tuple(_summary(ranking, protections)),
-        sections=tuple(sections),
+        sections=(*sections, *redaction_sections(run)),
     )
 
 

@@ -30,6 +30,7 @@ from leadline.report.pages.ranking import (
     survives_text,
     unmeasured_text,
 )
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import NOT_SHOWN, band_text, count_text, listed, value_with_unit
 
 _NAMES = 4
@@ -125,6 +126,7 @@ def recommendation_document(run: Run, found: Recommendation) -> Document:
         section("Not eligible", "not-to-be-chosen", bullets(_refused(found))),
         section("Not measured", "not-measured", bullets(not_measured(found))),
         section("What would change the answer", "would-change", bullets(changes(found))),
+        *redaction_sections(run),
     )
     required = ", ".join(str(requirement) for requirement in found.requirements)
     return Document(

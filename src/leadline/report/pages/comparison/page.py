@@ -49,6 +49,7 @@ from leadline.report.pages.comparison.totals import (
     read_write_table,
     scorecard,
 )
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.run.conditions import (
     checked_text,
     described_methods,
@@ -120,6 +121,7 @@ def comparison_document(
             *_bars(comparison),
             *_curves(comparison),
             _bottom_line(comparison),
+            *redaction_sections(*(side.run for side in _runs(comparison))),
             Section(heading="Methods", id="methods", blocks=method_blocks(comparison), folded=True),
             _reproduce(comparison),
             Section(heading="Versions", id="versions", blocks=_versions(comparison), folded=True),

@@ -36,6 +36,7 @@ from leadline.report.pages.comparison.takeaways import (
     one_of_each_job,
 )
 from leadline.report.pages.layers import layers_of_page
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.run.charts import FEW_TRIALS
 from leadline.report.pages.run.conditions import (
     checked_text,
@@ -303,7 +304,7 @@ def run_document(
             Section(
                 heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
             ),
-            *_redactions(run),
+            *redaction_sections(run),
             Section(heading="Methods", id="methods", blocks=_methods(), folded=True),
             Section(
                 heading="How to reproduce",
@@ -396,28 +397,6 @@ def _findings(findings: tuple[Finding, ...], marks: Marks) -> Section:
         else (Paragraph(text="The audit has no findings."),)
     )
     return Section(heading="Findings", id="findings", blocks=blocks)
-
-
-def _redactions(run: Run) -> tuple[Section, ...]:
-    """What was removed from the archive's documents as a secret, and when it was scrubbed."""
-    found = run.redactions
-    if not found.redactions and not found.scrubs:
-        return ()
-    removed = count_text(len(found.redactions), "value")
-    texts = [f"{removed} in the archive's documents were removed as secrets."]
-    texts += [
-        f"The archive was scrubbed on {moment(scrub.at)} by Leadline {scrub.leadline_version}."
-        for scrub in found.scrubs
-    ]
-    blocks: tuple[Block, ...] = (
-        *(Paragraph(text=text) for text in texts),
-        table(
-            "redacted-values",
-            ("file", "place", "reason"),
-            [(entry.file, entry.where, entry.reason.value) for entry in found.redactions],
-        ),
-    )
-    return (Section(heading="Redactions", id="redactions", blocks=blocks, folded=True),)
 
 
 def _methods() -> tuple[Block, ...]:

@@ -29,6 +29,7 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.scaling.charts import (
     DrawnCurve,
     left_out_texts,
@@ -425,7 +426,12 @@ def scaling_document(study: ScalingStudy) -> Document:
         title=f"Load curves of {listed(studied.run.id for studied in study.runs)}",
         subtitle=_subtitle(study),
         summary=scaling_sentences(study) or _without(study),
-        sections=(*sections, *evidence_section(curves), *timeline_sections(named)),
+        sections=(
+            *sections,
+            *evidence_section(curves),
+            *timeline_sections(named),
+            *redaction_sections(*(one.run for one in study.runs)),
+        ),
         marked=marks.all,
     )
 
