@@ -10,9 +10,8 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -188,6 +187,7 @@ def redact_text(text: str) -> str:
     All else stays; JSON stays JSON with the same numbers.
     """
     small = text.lower()
+    given = text
     for held, form, reason in _FORMS:
         if any(word in small for word in held):
             kept = r"\g<kept>" if "kept" in form.groupindex else ""
@@ -198,7 +198,7 @@ def redact_text(text: str) -> str:
         text = _INLINE.sub(_redact_inline, text)
         if "--" in small:
             text = _ARGUMENT.sub(_redact_argument, text)
-    return text
+    return given if text == given else text
 
 
 def _redact_named(match: re.Match[str]) -> str:
@@ -285,7 +285,9 @@ _DESCRIBES = frozenset({"name", "type", "level", "flags", "desc", "long_desc", "
 
 
 def redact(value: Any) -> Any:
-    """Replace secrets in decoded JSON; its structure stays."""
+    """Replace secrets in decoded JSON; its structure stays. Without any it returns `value`."""
+    if isinstance(value, _Repeating):
+        return _redact_repeating(value)
     if isinstance(value, dict):
         return _redact_object(value)
     if isinstance(value, list):
@@ -310,10 +312,36 @@ def _redact_object(value: dict[str, Any]) -> dict[str, Any]:
             named_by_users: dict[str, Any] = {}
             for name, item in member.items():
                 named_by_users[_clean_key(name, named_by_users)] = redact(item)
-            clean[key] = named_by_users
+            clean[key] = _kept(member, named_by_users)
         else:
             clean[_clean_key(key, clean)] = redact(member)
-    return clean
+    return _kept(value, clean)
+
+
+def _redact_repeating(value: _Repeating) -> dict[str, Any]:
+    """Redact all members of an object with repeated keys, those that a decoder drops by
+    themselves."""
+    last = {key: place for place, (key, _) in enumerate(value.pairs)}
+    # The order of `dict(value)` is that of the first occurrence of each key.
+    clean = dict(zip(value, _redact_object(dict(value)).items(), strict=True))
+    pairs = [
+        clean[key] if place == last[key] else next(iter(_redact_object({key: member}).items()))
+        for place, (key, member) in enumerate(value.pairs)
+    ]
+    if all(
+        key is clean_key and member is clean_member
+        for (key, member), (clean_key, clean_member) in zip(value.pairs, pairs, strict=True)
+    ):
+        return value
+    return _Repeating(pairs)
+
+
+def _kept(value: dict[str, Any], clean: dict[str, Any]) -> dict[str, Any]:
+    """Return `value` itself if nothing in it changed, so that documents are not copied."""
+    for (key, member), (clean_key, clean_member) in zip(value.items(), clean.items(), strict=True):
+        if key is not clean_key or member is not clean_member:
+            return clean
+    return value
 
 
 def _clean_key(key: str, members: dict[str, Any]) -> str:
@@ -342,7 +370,8 @@ def _redact_list(values: list[Any]) -> list[Any]:
         clean.append(_hidden(value, reason, weak=False) if reason else redact(value))
         option = isinstance(value, str) and value.startswith("--") and "=" not in value
         reason = _reason_of(value[2:202])[0] if option else None
-    return clean
+    same = all(value is other for value, other in zip(values, clean, strict=True))
+    return values if same else clean
 
 
 def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
@@ -355,9 +384,11 @@ def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
             hidden[_clean_key(key, hidden)] = (
                 redact(item) if described else _hidden(item, reason, weak=weak)
             )
-        return hidden
+        return _kept(value, hidden)
     if isinstance(value, list):
-        return [_hidden(element, reason, weak=weak) for element in value]
+        clean = [_hidden(element, reason, weak=weak) for element in value]
+        same = all(element is other for element, other in zip(value, clean, strict=True))
+        return value if same else clean
     if value is None or isinstance(value, bool):
         return value
     if not isinstance(value, str):
@@ -400,17 +431,15 @@ def _redact_mixed(text: str) -> str:
     small = text.lower()
     if not any(word in small for word in _QUICK):
         return text
+    del small
     parts: list[str] = []
     at = damaged = 0
-    shadowed: list[Any] = []
-    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _members(pairs, shadowed))
     for begin in _BEGIN.finditer(text):
         if begin.end() < at or damaged == _MOST_DAMAGED:
             continue
-        shadowed.clear()
         try:
-            decoded, end = decoder.raw_decode(text, begin.end())
-            edited = _edit(text, begin.end(), end, decoded, shadowed)
+            decoded, end = _DECODER.raw_decode(text, begin.end())
+            edited = _edit(text, begin.end(), end, decoded)
         except (ValueError, RecursionError):
             damaged += 1
             continue
@@ -420,124 +449,76 @@ def _redact_mixed(text: str) -> str:
     return "".join(parts)
 
 
-def _edit(text: str, begin: int, end: int, decoded: Any, shadowed: list[Any]) -> str:
+class _Repeating(dict[str, Any]):
+    """An object with repeated keys; `pairs` are all its members, also those a decoder drops."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else _Repeating(pairs)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+_BLANK = re.compile(r"[ \t\n\r]*")
+
+
+def _edit(text: str, begin: int, end: int, decoded: Any) -> str:
     """Return a JSON document with its secrets replaced; all else stays byte for byte."""
-    if all(redact(value) == value for value in (decoded, *shadowed)):
+    clean = redact(decoded)
+    if clean is decoded:
         return text[begin:end]
-    document = _Document(text)
     edits: list[tuple[int, int, str]] = []
-    for value in (document.value_at(begin)[0], *document.shadowed):
-        edits += _differences(value, redact(value))
+    _find_edits(text, begin, decoded, clean, edits)
     parts = []
-    for first, last, replacement in sorted(edits):
+    for first, last, replacement in edits:
         parts += [text[begin:first], json.dumps(replacement)]
         begin = last
     return "".join([*parts, text[begin:end]])
 
 
-_DECODER = json.JSONDecoder()
-
-
-class _Text(str):
-    """A string of a JSON document with its place in the text."""
-
-    span: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """The place of a number of a JSON document."""
-
-    span: tuple[int, int]
-
-
-class _Document:
-    """Parses JSON that is known to be valid, with the places of its strings and numbers.
-
-    `shadowed` are members with a name that comes again in their object: a decoder drops them.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self.shadowed: list[Any] = []
-
-    def value_at(self, at: int) -> tuple[Any, int]:
-        """Return the value that begins at or after a position, and where it ends."""
-        at = self._skip(at)
-        first = self._text[at]
-        if first == "{":
-            return self._object_at(at)
-        if first == "[":
-            return self._list_at(at)
-        if first == '"':
-            return self._string_at(at)
-        value, end = _DECODER.raw_decode(self._text, at)
-        return value if value is None or isinstance(value, bool) else _Number((at, end)), end
-
-    def _string_at(self, at: int) -> tuple[_Text, int]:
-        value, end = _DECODER.raw_decode(self._text, at)
-        found = _Text(value)
-        found.span = at, end
-        return found, end
-
-    def _object_at(self, at: int) -> tuple[dict[str, Any], int]:
-        pairs: list[tuple[str, Any]] = []
-        at = self._skip(at + 1)
-        while self._text[at] != "}":
-            key, at = self._string_at(self._skip(at))
-            value, at = self.value_at(self._skip(at) + 1)
-            pairs.append((key, value))
-            at = self._skip(at)
-            at += self._text[at] == ","
-            at = self._skip(at)
-        return _members(pairs, self.shadowed), at + 1
-
-    def _list_at(self, at: int) -> tuple[list[Any], int]:
-        values = []
-        at = self._skip(at + 1)
-        while self._text[at] != "]":
-            value, at = self.value_at(at)
-            values.append(value)
-            at = self._skip(at)
-            at += self._text[at] == ","
-            at = self._skip(at)
-        return values, at + 1
-
-    def _skip(self, at: int) -> int:
-        while self._text[at] in " \t\n\r":
-            at += 1
-        return at
-
-
-def _members(pairs: list[tuple[str, Any]], shadowed: list[Any]) -> dict[str, Any]:
-    """Return the members of an object; those with a name that comes again go to `shadowed`."""
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    last: dict[str, Any] = {}
-    for key, value in reversed(pairs):
-        if key in last:
-            shadowed.append({key: value})
-        else:
-            last[key] = value
-    return dict(reversed(last.items()))
-
-
-def _differences(value: Any, clean: Any) -> list[tuple[int, int, str]]:
-    """Return the places of a document whose text changes, with the string that replaces it."""
-    found: list[tuple[int, int, str]] = []
-    if isinstance(value, dict):
-        for (key, member), (clean_key, clean_member) in zip(
-            value.items(), clean.items(), strict=True
-        ):
-            found += _differences(key, clean_key)
-            found += _differences(member, clean_member)
-    elif isinstance(value, list):
+def _find_edits(
+    text: str, at: int, value: Any, clean: Any, edits: list[tuple[int, int, str]]
+) -> int:
+    """Add the places of a valid document whose text changes, each with the string that replaces
+    it; return where the value that begins at or after `at` ends."""
+    at = _skip_blanks(text, at)
+    if clean is value or not isinstance(value, dict | list):
+        end = _DECODER.raw_decode(text, at)[1]
+        if clean is not value and clean != value:
+            edits.append((at, end, clean))
+        return end
+    at = _skip_blanks(text, at + 1)
+    if isinstance(value, list):
         for element, clean_element in zip(value, clean, strict=True):
-            found += _differences(element, clean_element)
-    elif isinstance(value, _Text | _Number) and value != clean and isinstance(clean, str):
-        found.append((*value.span, clean))
-    return found
+            at = _find_edits(text, at, element, clean_element, edits)
+            at = _skip_comma(text, at)
+        return at + 1
+    for (key, member), (clean_key, clean_member) in zip(_pairs(value), _pairs(clean), strict=True):
+        at = _find_edits(text, at, key, clean_key, edits)
+        at = _skip_blanks(text, at) + 1  # the colon
+        at = _find_edits(text, at, member, clean_member, edits)
+        at = _skip_comma(text, at)
+    return at + 1
+
+
+def _pairs(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    return value.pairs if isinstance(value, _Repeating) else value.items()
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
+
+
+def _skip_comma(text: str, at: int) -> int:
+    at = _skip_blanks(text, at)
+    return _skip_blanks(text, at + 1) if text[at] == "," else at
 
 
 def find_redactions(content: bytes) -> list[tuple[str, Reason]]:
