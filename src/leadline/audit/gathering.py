@@ -17,8 +17,8 @@ from leadline.audit.evidence import (
     PoolMedia,
     RunEvidence,
     TrialEvidence,
-    mean_s,
 )
+from leadline.audit.latencies import mean_s
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
 from leadline.formats.result import EngineOutput, FormatError

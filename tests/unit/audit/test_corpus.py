@@ -24,6 +24,7 @@ LOOKED_AT = {
     ("kubestr-3.20-gtod-reduce.json", "concurrent-jobs"),
     ("kubestr-3.20-gtod-reduce.json", "latency-not-measured"),
     ("stonet-3.35-8dev-13GBs.json", "client-saturated"),
+    ("stonet-3.35-two-sections-grouped.json", "merged-sections"),
     ("troubleshoot-3.28-1.json", "inconsistent-figures"),
     ("vc-3.26-bom-odd.json", "inconsistent-figures"),
     ("vc-3.26-json.txt", "inconsistent-figures"),

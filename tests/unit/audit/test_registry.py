@@ -14,6 +14,7 @@ from leadline.findings import Severity
 from tests.unit.audit import (
     test_cache_served_reads,
     test_cluster_not_healthy,
+    test_public2,
     test_rules,
     test_rules_on_clients,
     test_rules_on_imports,
@@ -88,6 +89,7 @@ def test_every_rule_is_tested_both_ways(code: str) -> None:
         test_rules_on_physics,
         test_cache_served_reads,
         test_cluster_not_healthy,
+        test_public2,
         test_throttled_system,
     )
     names = [name for module in modules for name in dir(module) if name.startswith(prefix)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from leadline.audit.evidence import FILE_ENGINES, JobEvidence, mean_s, median_s
+from leadline.audit.evidence import FILE_ENGINES, JobEvidence
+from leadline.audit.latencies import mean_s, median_s
 from leadline.audit.physics import (
     compressing_layer,
     fastest_read,

@@ -8,6 +8,7 @@ from leadline.archive.records import Processor
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
+from leadline.formats.result import JobOptions
 from leadline.formats.zfs.stream import StreamReport
 
 # All cores, or the one core of a job's thread, are saturated from here.
@@ -21,8 +22,9 @@ HELD_BACK = 0.02
 LATENCY_BUSY = 0.60
 # Share of a stream's time in which the pipe itself was the bottleneck.
 PIPE_HELD = 0.50
-# Engines that poll burn their core by design.
-_POLLING = ("hipri", "sqthread_poll", "hipri_percentage")
+# Options and engines that poll: they use a whole core by design, with any load.
+_POLLING = ("hipri", "sqthread_poll", "hipri_percentage", "spdk_core_mask")
+_POLLING_ENGINES = ("spdk", "dpdk")
 
 _LAB = (
     "Compare a lab's figures only with another lab on the same machine. Less depth leaves more of "
@@ -38,7 +40,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     for evidence in jobs:
         job = evidence.job
         used = job.core_share
-        polling = any(job.options.flag(key) for key in _POLLING)
+        polling = _polls(job.options)
         if (
             used is not None
             and used >= USED_UP
@@ -62,7 +64,17 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
         # An unknown depth counts as more than one: such a latency is not tested.
         deepest = max(evidence.requested_depth or 2 for evidence in jobs)
         wall_s = trial.record.wall_s if trial.record else 0.0
-        yield from _machine(processor, wall_s, deepest, on_lab=trial.on_lab)
+        # Where polling uses the cores, busy cores say nothing of the load.
+        polling = any(_polls(evidence.job.options) for evidence in jobs)
+        yield from _machine(processor, wall_s, deepest, on_lab=trial.on_lab, polling=polling)
+
+
+def _polls(options: JobOptions) -> bool:
+    engine = (options.engine or "").lower()
+    # `external:/usr/lib/spdk_nvme` and a preloaded `spdk` are the same plugin.
+    return any(options.flag(key) for key in _POLLING) or any(
+        name in engine for name in _POLLING_ENGINES
+    )
 
 
 def _pipe(stream: StreamReport) -> RuleFinding:
@@ -78,7 +90,7 @@ def _pipe(stream: StreamReport) -> RuleFinding:
 
 
 def _machine(
-    processor: Processor, wall_s: float, depth: int, *, on_lab: bool
+    processor: Processor, wall_s: float, depth: int, *, on_lab: bool, polling: bool
 ) -> Iterator[RuleFinding]:
     engine = processor.engine_cpu_s / (wall_s * processor.cores) if wall_s else 0.0
     numbers = {
@@ -104,7 +116,7 @@ def _machine(
             f"other machines while this one had work.",
             remedy="Measure again on a machine with dedicated cores, or at a quieter time.",
         )
-    elif processor.busy_share >= USED_UP:
+    elif processor.busy_share >= USED_UP and not polling:
         yield RuleFinding(
             severity=Severity.WARNING,
             evidence=numbers,

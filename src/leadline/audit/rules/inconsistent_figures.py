@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from leadline.audit.evidence import JobEvidence, TrialEvidence, latencies
+from leadline.audit.evidence import JobEvidence, TrialEvidence
+from leadline.audit.latencies import latencies
 from leadline.audit.rule import RuleFinding, rule
 from leadline.audit.rules.unfamiliar_output import format_notes
 from leadline.findings import Severity

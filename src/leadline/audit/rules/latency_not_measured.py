@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import JobEvidence, latencies
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.latencies import latencies
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from leadline.audit.evidence import JobEvidence
+from leadline.audit.latencies import mean_s
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.fio.logs import Window
@@ -22,6 +24,9 @@ DRIFT = 0.10
 FEWEST_WINDOWS = 10
 # A jump within the range of PTS is not reported.
 JUMP = 0.20
+# A latency above this share of a second changes the seconds in which the queue fills and drains.
+LONG_LATENCY_S = 0.1
+LONGEST_EDGE_S = 3600.0
 
 
 @rule("not-steady", "The rate drifted or jumped while it was measured.", JobEvidence)
@@ -37,6 +42,8 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     # An unknown time is that of the log.
     ran = evidence.longest_s or 0.0
     rates = per_second(windows, mine, ran, several=evidence.job.options.numjobs != 1)
+    edge = _edge_windows(evidence)
+    rates = rates[edge : len(rates) - edge]
     if len(rates) < FEWEST_WINDOWS:
         return
     steady, jump = steadiness(rates), change_point(rates)
@@ -45,6 +52,14 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
         return
     if jumped or steady.range_share > RANGE or steady.drift_share > DRIFT:
         yield _finding(steady, jump if jumped else None, mine[0] if len(mine) == 1 else Op.TOTAL)
+
+
+def _edge_windows(evidence: JobEvidence) -> int:
+    """Return the seconds at each end of a run in which its queue fills or drains, which take one
+    latency each: no I/O completes in the first, and none is submitted in the last."""
+    means = [mean_s(operation, evidence.job.options) or 0.0 for operation in evidence.parts]
+    slowest = min(max(means, default=0.0), LONGEST_EDGE_S)
+    return math.ceil(slowest) if slowest >= LONG_LATENCY_S else 0
 
 
 def per_second(

@@ -22,8 +22,13 @@ ALONE = 0.99
 # share of a core.
 SUBMITTING = 0.95
 WAITING = 0.8
-# fio's own time between two I/Os of a job: 0.15 to 2 us measured. It matters at depth 1.
+# A job of depth 1 cannot queue: less than one in flight is time between its I/Os. Below this share
+# most of the time is not the storage's.
+MOSTLY_BETWEEN = 0.5
+# fio's own time between two I/Os of a job: 0.15 to 2 us measured.
 GAP_S = 5e-6
+# I/Os for each place of the queues below which filling and draining them took most of the run.
+FEW_ROUNDS = 20
 # Waits for these are outside the write latency; reads of a verification are not counted.
 _UNCOUNTED_WAITS = ("fsync", "fdatasync", "sync_file_range", "fsync_on_close", "end_fsync")
 _UNCOUNTED_READS = ("verify", "do_verify")
@@ -51,11 +56,12 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     iops = sum(operation.iops or 0.0 for operation in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
-    fair = ENOUGH * asked * _time_filled(evidence) * _time_inside(evidence, asked)
+    fair = ENOUGH * asked * _time_filled(evidence)
     if reached * (1 + evidence.in_flight_rounding) >= fair:
         return None
     mean_s = reached / iops
-    if depth == 1 and mean_s * (asked / reached - 1) < GAP_S:
+    gap_s = mean_s * (asked / reached - 1)
+    if depth == 1 and (reached >= MOSTLY_BETWEEN * asked or gap_s < GAP_S):
         return None
     ignored = depth > 1 and reached < IGNORED * asked and _one_per_job(evidence, reached)
     numbers = {
@@ -69,8 +75,9 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     return _finding(
         evidence,
         numbers,
-        f"{reached:.1f} of {asked} requested I/Os were in flight",
+        f"{reached:.{4 if reached >= 100 else 3}g} of {asked} requested I/Os were in flight",
         ignored=ignored,
+        cause=f"Each job spent {gap_s * 1e6:.3g} us between two I/Os" if depth == 1 else "",
     )
 
 
@@ -168,19 +175,15 @@ def _time_filled(evidence: JobEvidence) -> float:
     return min(1.0, evidence.job.job_runtime_s / (processes * longest))
 
 
-def _time_inside(evidence: JobEvidence, asked: int) -> float:
-    """Return the share of the run between filling and draining the queue, which take up to one
-    latency each: depth / I/Os of the run. With fewer I/Os the queue was never full."""
-    done = evidence.total_ios
-    if done is None or done < asked:
-        return 1.0
-    return max(0.0, 1 - 2 * asked / done)
-
-
 def _cause(evidence: JobEvidence) -> str:
     done, asked = evidence.total_ios, evidence.requested_depth
     if done is not None and asked is not None and done < asked:
         return f"The job did only {done:,} I/Os, fewer than its queues hold"
+    if done is not None and asked is not None and done < FEW_ROUNDS * asked:
+        return (
+            f"The job did {done:,} I/Os, {done / asked:.2g} for each place of its queues: filling "
+            "and draining them took much of the run"
+        )
     if (evidence.job.core_share or 0.0) >= 0.95:
         return "Each job saturated its core before it could fill its queue"
     alone = _alone(evidence)

@@ -11,6 +11,8 @@ from leadline.findings import Severity
 # Defaults of the methodology.
 ENOUGH = 0.95
 HALF = 0.5
+# The rate of a ramp is unknown: its bytes count up to this multiple of the mean rate.
+RAMP_RATE = 2.0
 # Options that end a job early on purpose, or set its amount of I/O other than by `size`. In a
 # search for a latency fio reports only the last window.
 _OTHER_ENDS = (
@@ -71,9 +73,27 @@ def _asked_s(evidence: JobEvidence) -> float | None:
     if asked is None or options.flag("time_based"):
         return asked
     # Without time_based a job ends after its size; only a job with more to do is short.
-    size, processes = options.size("size"), evidence.processes
+    size, processes = _usable_bytes(evidence), evidence.processes
     moved = [operation.io_bytes for operation in evidence.parts if operation.io_bytes is not None]
     if size is None or processes is None or len(moved) < len(evidence.parts):
         return None
     to_do = size * processes * max(1, options.integer("loops", 1))
-    return asked if sum(moved) < ENOUGH * to_do else None
+    return asked if sum(moved) * _with_ramp(evidence) < ENOUGH * to_do else None
+
+
+def _usable_bytes(evidence: JobEvidence) -> float | None:
+    """Return the bytes of a job's `size` that hold data; None if unknown. A zone holds less than
+    its size (1,077 of 2,048 MiB on a ZN540), and each job does whole zones."""
+    options = evidence.job.options
+    size = options.size("size")
+    if size is None or options.text("zonemode") != "zbd":
+        return size
+    zone, capacity = options.size("zonesize"), options.size("zonecapacity")
+    return size / zone * capacity if zone and capacity else None
+
+
+def _with_ramp(evidence: JobEvidence) -> float:
+    """Return the most that a job may have moved, as a multiple of the reported bytes: those of the
+    ramp count to its size, and are not reported."""
+    ramp_s, ran = evidence.job.options.seconds("ramp_time"), evidence.longest_s
+    return 1 + RAMP_RATE * ramp_s / ran if ramp_s and ran else 1.0

@@ -1,0 +1,179 @@
+"""The second delivery of published results (`../shared/corpus/public2`): each line of its index that
+concerns a rule, and what the rules learned from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.audit.registry import audit_output
+from leadline.findings import Finding, Severity
+from leadline.formats.fio.json_output import parse_fio_json
+from leadline.formats.result import JobResult
+from leadline.metrics import Op
+from tests.unit.audit.audit_archives import Judge, Stored, cell
+from tests.unit.audit.published import done, job, of, output
+
+
+@pytest.fixture
+def public2(shared: Path) -> Path:
+    return shared / "corpus" / "public2"
+
+
+def serious(path: Path) -> dict[str, Finding]:
+    """The errors and warnings on a file by code."""
+    found = audit_output(parse_fio_json(path.read_bytes()))
+    return {one.code: one for one in found if one.severity is not Severity.INFO}
+
+
+# --- merged sections -----------------------------------------------------------------------------
+
+
+def test_merged_sections_fires_on_published_sections(public2: Path) -> None:
+    found = serious(public2 / "stonet" / "merged-sections-001105f476f6.json")
+    assert set(found) == {"merged-sections"}
+    message = found["merged-sections"].message
+    assert "name of the section '1' and the options of '2'" in message
+    assert "rw=randwrite, and it has reads" in message
+    assert "which section read or wrote" in message
+
+
+def test_merged_sections_fires_on_three_disks_and_accuses_no_latency(public2: Path) -> None:
+    found = serious(public2 / "reading-only" / "merged-three-disks.json")
+    assert set(found) == {"merged-sections"}
+    numbers = found["merged-sections"].evidence
+    assert numbers["jobs_run"] == pytest.approx(3, rel=0.01)
+    assert numbers["in_flight"] == pytest.approx(96, rel=0.01)
+
+
+def merged(jobs: float, **options: str) -> JobResult:
+    """A group that ran for `jobs` times its longest operation, and kept as many queues full."""
+    read = done(iops=1000.0, mean_s=jobs * 16 / 1000)
+    given = {"rw": "randread", "ioengine": "libaio", "iodepth": "16", "group_reporting": "1"}
+    result = job(read, **(given | options))
+    return replace(result, job_runtime_s=jobs * (read.runtime_s or 0))
+
+
+@pytest.mark.parametrize(("jobs", "options"), [(2.0, {}), (3.0, {"numjobs": "2"}), (1.4, {})])
+def test_merged_sections_fires_on_more_run_time_than_jobs(
+    jobs: float, options: dict[str, str]
+) -> None:
+    found = audit_output(output(merged(jobs, **options)))
+    assert len(of("merged-sections", found)) == 1
+    assert not of("latency-inconsistent", found)
+
+
+def test_merged_sections_is_silent_on_equal_jobs_and_on_verification() -> None:
+    equal = merged(4.0, numjobs="4")
+    verified = merged(2.0, verify="crc32c")
+    assert not of("merged-sections", audit_output(output(equal)))
+    assert not of("merged-sections", audit_output(output(verified)))
+
+
+def test_merged_sections_fires_on_whole_queues_where_fio_counts_no_jobs() -> None:
+    old = replace(merged(3.0, numjobs="1"), job_runtime_s=0.0)
+    found = audit_output(output(old))
+    assert "3 equal sections" in of("merged-sections", found)[0].message
+    assert not of("latency-inconsistent", found)
+    # fio counted one job: three full queues are impossible.
+    counted = replace(old, job_runtime_s=60.0)
+    found = audit_output(output(counted))
+    assert of("latency-inconsistent", found) and not of("merged-sections", found)
+
+
+# --- false alarms --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["zonemode-zbd-complete-4243dc3d54b8", "ramp-size-bound-complete"])
+def test_complete_runs_on_zoned_devices_are_not_short(public2: Path, name: str) -> None:
+    (path,) = (public2 / "zns").glob(f"{name}*.json")
+    assert "short-runtime" not in serious(path)
+
+
+def short(**options: str) -> JobResult:
+    """1 GiB written in 5 of the requested 30 s."""
+    wrote = replace(done(Op.WRITE), runtime_s=5.0, io_bytes=1 << 30, total_ios=1 << 18)
+    return job(wrote, **({"rw": "write", "bs": "4k", "runtime": "30"} | options))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_short"),
+    [
+        ({"size": "1G"}, False),
+        ({"size": "2G"}, True),
+        # 16 zones with a capacity of half of their size.
+        ({"size": "2G", "zonemode": "zbd", "zonesize": "128M", "zonecapacity": "64M"}, False),
+        ({"size": "4G", "zonemode": "zbd", "zonesize": "128M", "zonecapacity": "64M"}, True),
+        # The capacity is the device's own: unknown.
+        ({"size": "2G", "zonemode": "zbd"}, False),
+        ({"size": "2G", "ramp_time": "5"}, False),
+        ({"size": "9G", "ramp_time": "5"}, True),
+        ({"size": "2G", "ramp_time": "5", "time_based": "1"}, True),
+    ],
+)
+def test_short_runtime_counts_usable_zones_and_the_ramp(
+    options: dict[str, str], is_short: bool
+) -> None:
+    assert bool(of("short-runtime", audit_output(output(short(**options))))) is is_short
+
+
+def test_polling_engines_are_not_saturated(public2: Path) -> None:
+    for name in ("engines-3e17f94c311b.txt", "engines-cad770e01e87.txt"):
+        assert not serious(public2 / "stonet" / name)
+    # io_uring without polling at 38 % user and 62 % system is.
+    assert set(serious(public2 / "stonet" / "engines-a9f41e942cbb.txt")) == {"client-saturated"}
+
+
+@pytest.mark.parametrize(
+    ("options", "polls"),
+    [
+        ({"ioengine": "external:/opt/spdk/build/fio/spdk_nvme"}, True),
+        ({"ioengine": "io_uring", "sqthread_poll": "1"}, True),
+        ({"ioengine": "io_uring", "hipri": "1"}, True),
+        ({"ioengine": "io_uring", "hipri": "0"}, False),
+        ({"ioengine": "io_uring"}, False),
+    ],
+)
+def test_a_polling_job_uses_its_core_by_design(options: dict[str, str], polls: bool) -> None:
+    made = job(done(mean_s=4e-3), rw="randread", iodepth="4", **options)
+    busy = replace(made, user_cpu=0.4, system_cpu=0.6)
+    assert bool(of("client-saturated", audit_output(output(busy)))) is not polls
+
+
+def test_a_queue_that_was_never_full_is_reported_with_few_ios(public2: Path) -> None:
+    found = serious(public2 / "fio-plot" / "depth-4096-few-ios-0a1e1176e3f3.json")
+    queue = found["queue-depth-not-reached"]
+    assert queue.evidence["in_flight"] == pytest.approx(2930, rel=1e-3)
+    assert "7,024 I/Os, 1.7 for each place" in queue.message
+
+
+@pytest.mark.parametrize(("mean_us", "found"), [(85.0, 0), (60.0, 0), (30.0, 1)])
+def test_time_between_ios_is_no_missing_queue(mean_us: float, found: int) -> None:
+    """10,000 IOPS of one job at depth 1: 100 us for each I/O and the time to the next."""
+    made = job(
+        replace(done(iops=10_000.0, mean_s=mean_us * 1e-6), total_ios=600_000),
+        rw="randread",
+        iodepth="1",
+    )
+    queue = of("queue-depth-not-reached", audit_output(output(made)))
+    assert len(queue) == found
+    assert not queue or "spent 70 us between two I/Os" in queue[0].message
+
+
+@pytest.mark.parametrize(("latency_s", "drifts"), [(1.6, False), (0.001, True)])
+def test_filling_and_draining_a_queue_is_no_drift(
+    judge: Judge, latency_s: float, drifts: bool
+) -> None:
+    rates = (40.0, 120.0, *[200.0] * 26, 350.0, 500.0)
+
+    def edit(document: dict[str, Any]) -> None:
+        read = document["jobs"][0]["read"]
+        for key in ("lat_ns", "clat_ns"):
+            read[key]["mean"] = latency_s * 1e9
+        read["runtime"] = 30_000
+
+    found = judge(Stored(edit=edit, iops=rates), of=cell(runtime_s=30))
+    assert bool(of("not-steady", found)) is drifts
