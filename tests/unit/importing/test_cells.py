@@ -84,7 +84,9 @@ def test_an_option_that_only_one_tool_reports_is_no_difference() -> None:
     [("ioengine", "io_uring", "libaio"), ("direct", "0", "1"), ("size", "1G", "100G")],
 )
 def test_other_work_at_the_same_depth_is_another_cell(option: str, one: str, other: str) -> None:
-    made = plan(*(("rep3", result("a", iodepth="128", **{option: value})) for value in (one, other)))
+    made = plan(
+        *(("rep3", result("a", iodepth="128", **{option: value})) for value in (one, other))
+    )
     assert levels(made) == [f"{option}={one}", f"{option}={other}"]
 
 
