@@ -29,6 +29,7 @@ TWO_CLUSTERS = (
     + "a,rep3,random,write,randwrite,4k,1,16,60,libaio,10G,4000,15.625,4,3.9,9\n"
     + "b,rep3,random,read,randread,4k,1,16,60,libaio,10G,8000,31.25,2,1.9,8\n"
 )
+IMPORTS = RECORDED.parent / "imports"
 RANDREAD = RECORDED / "randread-4k-qd1" / "fio.json"
 
 
@@ -281,3 +282,14 @@ def test_audit_tells_a_run_from_a_file(
     assert leadline("audit", path, "--format", "json").out == by_id.out
     assert refused(leadline("audit", "nowhere.json"), 2, "run-not-found")
     assert refused(leadline("audit", RANDREAD, tmp_path / "gone.json"), 2, "run-not-found")
+
+
+def test_the_bandwidth_test_ranks_sequential_throughput(leadline: Leadline, runs: Path) -> None:
+    """The published kbench table: ZFS has 19,712 IOPS in one test and 86 MiB/s in another."""
+    path = IMPORTS / "table" / "kbench.csv"
+    assert leadline("import", "auto", path, "--run", "kb").status == 0
+    asked = ("rank", "kb", "--objective", "seq-write write bandwidth", "--format", "json")
+    tiers = answer(leadline(*asked), "rank")["tiers"]
+    assert tiers[0]["target"] == "ceph-rbd"
+    assert tiers[-1]["target"] == "zfs-localpv"
+    assert answer(leadline("rank", "kb", "--format", "json"), "rank")["tiers"][0]["complete"]

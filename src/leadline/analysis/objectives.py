@@ -190,6 +190,7 @@ def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Q
     for text in texts:
         selector = parse_selector(text)
         keys = [key for key in table.traits if selector.matches(*key, selector.metric)]
+        keys = keys or table.tests_of(selector)
         keys = keys if selector.op is Op.TOTAL else _without_totals(keys)
         if not keys:
             raise _matches_nothing(table, text, selector)
@@ -307,6 +308,19 @@ class _Table:
     def contents(self) -> str:
         return shortened(map(key_name, self.traits), nothing="nothing")
 
+    def tests_of(self, selector: Selector) -> list[Key]:
+        """Return the tests of a workload that have the metric: `seq-write bandwidth` is
+        `seq-write-bandwidth` where a summary of several tests was imported."""
+        prefix = f"{selector.workload}-"
+        return [
+            key
+            for key in self.traits
+            if selector.workload
+            and key[0].startswith(prefix)
+            and replace(selector, workload=key[0]).matches(*key, selector.metric)
+            and self.has_value(key, selector.metric)
+        ]
+
     def _of(self, key: Key, metric: Metric) -> Iterable[MetricFigure]:
         return (figure.metric(metric) for figure in self._figures[key])
 
@@ -324,8 +338,11 @@ class _Table:
         )
 
     def rate(self, key: Key) -> Metric:
-        """Return the usual rate of this I/O (or the other rate where no target has it)."""
-        return reported_rate(self.traits[key].rate, lambda metric: self.has_value(key, metric))
+        """Return the usual rate of this I/O, or the other rate where no target has it; mean latency
+        of a test that reports no rate (kbench's latency tests)."""
+        rate = reported_rate(self.traits[key].rate, lambda metric: self.has_value(key, metric))
+        latency_only = not self.has_value(key, rate) and self.has_value(key, Metric.LATENCY_MEAN)
+        return Metric.LATENCY_MEAN if latency_only else rate
 
 
 def _without_totals(keys: Iterable[Key]) -> list[Key]:

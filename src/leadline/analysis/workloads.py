@@ -9,13 +9,12 @@ from typing import Any
 from leadline.analysis.figures import CellFigure
 from leadline.archive.reader import Run
 from leadline.formats.result import EngineOutput, JobOptions
+from leadline.formats.work import work_options
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Phase, Workload
 
 # Block size from which the usual rate is bandwidth instead of IOPS.
 STREAMING_BYTES = 64 * 1024
-# Options of imported results that make different work.
-_COMPARED = ("rw", "bs", "rwmixread", "iodepth", "numjobs", "direct", "fsync", "fdatasync")
 # More of the same work: reported, but still comparable.
 _EXTENT = {"runtime_s", "ramp_s"}
 _NAMES = {"name", "description"}
@@ -24,11 +23,14 @@ _NAMES = {"name", "description"}
 def unlike(ours: Workload, theirs: Workload) -> tuple[str, ...]:
     """Return the settings that make two workloads different, as `SETTING: FIRST, SECOND`."""
     if ours.recorded and theirs.recorded:
-        left, right = ours.recorded.options, theirs.recorded.options
+        left, right = (
+            work_options(JobOptions(raw=one.options, whole=False))
+            for one in (ours.recorded, theirs.recorded)
+        )
         return tuple(
             f"{key}: {left[key]}, {right[key]}"
-            for key in _COMPARED
-            if key in left and key in right and not _same_value(left[key], right[key])
+            for key in left
+            if key in right and left[key] != right[key]
         )
     return _fields(ours, theirs, leave_out=_EXTENT | _NAMES)
 
@@ -98,12 +100,6 @@ def _phase(workload: Workload, op: Op | None) -> Phase | None:
     """Return the only phase with an operation; None for several, and for a stream."""
     phases = [phase for phase in workload.phases if not workload.streams and _does(phase, op)]
     return phases[0] if len(phases) == 1 else None
-
-
-def _same_value(ours: str, theirs: str) -> bool:
-    """`4k` and `4096` are one block size."""
-    sizes = [JobOptions(raw={"bs": one}).size("bs") for one in (ours, theirs)]
-    return ours == theirs or (None not in sizes and sizes[0] == sizes[1])
 
 
 def _fields(ours: Workload, theirs: Workload, leave_out: set[str]) -> tuple[str, ...]:

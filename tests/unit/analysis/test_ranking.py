@@ -263,7 +263,7 @@ def test_other_work_under_the_same_name_is_not_ranked_as_the_same() -> None:
     given.run.plan = given.run.plan.model_copy(update={"cells": tuple(cells)})
     (lack,) = order(given).incomplete[0].missing
     assert lack.cause is MissingCause.OTHER_WORK
-    assert lack.differences == ("bs: 4096, 512",)
+    assert lack.differences == ("bs: 4k, 512",)
 
 
 def test_no_target_is_whole() -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from leadline.formats.fio.json_import import read
 from leadline.formats.importer import Result
 from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Operation
-from leadline.importing.archives import ImportedTrial, imported_plan, imported_trial
+from leadline.importing.cells import ImportedTrial, imported_plan, imported_trial
 from leadline.metrics import Op
 from leadline.plan.models import Plan
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "imports"
 
 
 def result(workload: str, **options: str) -> Result:
@@ -58,6 +65,43 @@ def test_both_spellings_of_an_option_are_one() -> None:
     assert len(made.cells) == 1
 
 
+def test_a_cut_result_does_not_set_its_repeats_apart() -> None:
+    cut = Result(workload="a", output=FormatError("truncated-result", "cut"))
+    made = plan(("rep3", result("a", rw="read", bs="4k", iodepth="1")), ("rep3", cut))
+    assert levels(made) == ["", ""]
+    assert made.repeats == 2
+
+
+def test_an_option_that_only_one_tool_reports_is_no_difference() -> None:
+    made = plan(
+        ("rep3", result("a", rw="read", direct="1", size="1G")), ("rep3", result("a", rw="read"))
+    )
+    assert len(made.cells) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "one", "other"),
+    [("ioengine", "io_uring", "libaio"), ("direct", "0", "1"), ("size", "1G", "100G")],
+)
+def test_other_work_at_the_same_depth_is_another_cell(option: str, one: str, other: str) -> None:
+    made = plan(
+        *(("rep3", result("a", iodepth="128", **{option: value})) for value in (one, other))
+    )
+    assert levels(made) == [f"{option}={one}", f"{option}={other}"]
+
+
+def test_published_io_uring_and_spdk_at_one_depth_are_two_cells() -> None:
+    files = sorted((RECORDED / "fio-json").glob("stonet-3.35-engines-*.txt"))
+    results = [read({file.name: file.read_bytes()})[0] for file in files]
+    made = plan(*(("nvme", one) for one in results))
+    assert [level.split()[:2] for level in levels(made)] == [
+        ["iodepth=2", "ioengine=spdk"],
+        ["iodepth=128", "ioengine=io_uring"],
+        ["iodepth=128", "ioengine=spdk"],
+    ]
+    assert [trial.block for trial in made.trials] == [1, 1, 1]
+
+
 def test_a_result_without_a_name_has_that_of_its_file() -> None:
     broken = Result(workload="", output=FormatError("empty-result", "fio's output is empty"))
     trial = imported_trial(1, "rep3", "deep/qd1.json", "fio", broken)
@@ -67,7 +111,7 @@ def test_a_result_without_a_name_has_that_of_its_file() -> None:
         workload="deep_qd1",
         tool="fio",
         options=JobOptions(raw={}, whole=False),
-        shape=(),
+        work={},
     )
 
 

@@ -56,7 +56,7 @@ _QUOTE = re.compile(r"[\s>|]*")
 _NAMELESS: Final = frozenset({"test_device", "./test_device"})
 
 
-class _Kind(StrEnum):
+class TestKind(StrEnum):
     """What a test is for; each has its block size and depth (fio/*-include.fio)."""
 
     IOPS = "iops"
@@ -64,16 +64,33 @@ class _Kind(StrEnum):
     LATENCY = "latency"
 
 
+LATENCY_DEPTH_UNKNOWN: Final = (
+    "the table does not show the depth of its latency test: 4 until 14 December 2021, 1 since"
+)
+
+
+def fixed_options(kind: TestKind) -> dict[str, str]:
+    """Return the options that every version of kbench has for a test; the depth of the latency test
+    is not among them."""
+    options = {
+        "bs": "128k" if kind is TestKind.BANDWIDTH else "4k",
+        "numjobs": "1",
+        "ioengine": "libaio",
+        "direct": "1",
+    }
+    return options if kind is TestKind.LATENCY else {**options, "iodepth": "64"}
+
+
 _KINDS: Final = {
-    "IOPS": _Kind.IOPS,
-    "Bandwidth": _Kind.BANDWIDTH,
-    "Latency": _Kind.LATENCY,
-    "Average Latency": _Kind.LATENCY,
+    "IOPS": TestKind.IOPS,
+    "Bandwidth": TestKind.BANDWIDTH,
+    "Latency": TestKind.LATENCY,
+    "Average Latency": TestKind.LATENCY,
 }
 _UNITS: Final = {
-    _Kind.IOPS: frozenset({None, "ops"}),
-    _Kind.BANDWIDTH: frozenset({"KiB/sec"}),
-    _Kind.LATENCY: frozenset({"ns"}),
+    TestKind.IOPS: frozenset({None, "ops"}),
+    TestKind.BANDWIDTH: frozenset({"KiB/sec"}),
+    TestKind.LATENCY: frozenset({"ns"}),
 }
 
 
@@ -81,7 +98,7 @@ _UNITS: Final = {
 class _Cell:
     """One figure: `column` is 0, or 1 for the second volume of a comparison."""
 
-    kind: _Kind
+    kind: TestKind
     random: bool
     op: Op
     column: int
@@ -166,7 +183,7 @@ def _read_table(table: _Table, lines: Sequence[str], index: int) -> int:
 
     The table ends with a fence, another title, or a block that is none of kbench's.
     """
-    kind: _Kind | None = None
+    kind: TestKind | None = None
     random: bool | None = None
     after_blank = False
     while index < len(lines):
@@ -202,9 +219,9 @@ def _read_table(table: _Table, lines: Sequence[str], index: int) -> int:
     return index
 
 
-def _kind(table: _Table, group: re.Match[str], where: int) -> _Kind:
+def _kind(table: _Table, group: re.Match[str], where: int) -> TestKind:
     kind, unit = _KINDS[group["kind"]], group["unit"]
-    if unit == "KiB/sec" and kind is not _Kind.BANDWIDTH and table.compared:
+    if unit == "KiB/sec" and kind is not TestKind.BANDWIDTH and table.compared:
         # fio/cmp_parse.sh of 2025 prints this unit behind every metric.
         table.figures.note(
             NoteKind.UNKNOWN_FIELD,
@@ -232,7 +249,9 @@ def _take_header(table: _Table, key: str, value: str) -> None:
         table.quick = value.strip().lower() in ("enabled", "quick")
 
 
-def _take(table: _Table, cells: str, kind: _Kind, random: bool, op: str | None, line: int) -> None:
+def _take(
+    table: _Table, cells: str, kind: TestKind, random: bool, op: str | None, line: int
+) -> None:
     """The figures of a row: of both operations, or of the one that it names."""
     plain = _IN_BRACKETS.sub("", cells)
     columns = [plain]
@@ -311,7 +330,7 @@ def _output(table: _Table, cell: _Cell, *, with_notes: bool) -> EngineOutput:
         cell.text,
         _at(cell.line),
         cell.test,
-        {_Kind.IOPS: 1.0, _Kind.BANDWIDTH: _KIB, _Kind.LATENCY: _NS}[cell.kind],
+        {TestKind.IOPS: 1.0, TestKind.BANDWIDTH: _KIB, TestKind.LATENCY: _NS}[cell.kind],
     )
     if not cell.text:
         figures.note(NoteKind.LEFT_OUT, _at(cell.line), f"kbench printed nothing for {cell.test}")
@@ -322,18 +341,13 @@ def _output(table: _Table, cell: _Cell, *, with_notes: bool) -> EngineOutput:
             _at(cell.line),
             f"{cell.test} is 0, which kbench prints for a test that it did not run",
         )
-    latency = cell.kind is _Kind.LATENCY
+    latency = cell.kind is TestKind.LATENCY
     if latency and table.latency_depth is None:
-        figures.note(
-            NoteKind.LEFT_OUT,
-            _at(cell.line),
-            "the table does not show the depth of its latency test: 4 until 14 December 2021, 1 "
-            "since",
-        )
+        figures.note(NoteKind.LEFT_OUT, _at(cell.line), LATENCY_DEPTH_UNKNOWN)
     operation = Operation(
         op=cell.op,
-        iops=value if cell.kind is _Kind.IOPS else None,
-        bandwidth_bps=value if cell.kind is _Kind.BANDWIDTH else None,
+        iops=value if cell.kind is TestKind.IOPS else None,
+        bandwidth_bps=value if cell.kind is TestKind.BANDWIDTH else None,
         # The p99 is of fio's completion latency, the mean of its total latency.
         total=Latency(mean_s=value) if latency and value and not table.percentile else None,
         completion=Latency(percentiles={0.99: value})
@@ -352,17 +366,13 @@ def _options(table: _Table, cell: _Cell) -> JobOptions:
     size of the table."""
     raw = {
         "rw": ("rand" if cell.random else "") + cell.op.value,
-        "bs": "128k" if cell.kind is _Kind.BANDWIDTH else "4k",
-        "numjobs": "1",
-        "ioengine": "libaio",
-        "direct": "1",
+        **fixed_options(cell.kind),
         "time_based": "1",
         "runtime": "5s" if table.quick else "20s",
         "ramp_time": "1s" if table.quick else "5s",
     }
-    depth = table.latency_depth if cell.kind is _Kind.LATENCY else 64
-    if depth is not None:
-        raw["iodepth"] = str(depth)
+    if cell.kind is TestKind.LATENCY and table.latency_depth is not None:
+        raw["iodepth"] = str(table.latency_depth)
     if table.size:
         raw["size"] = table.size
     return JobOptions(raw=raw, whole=False)

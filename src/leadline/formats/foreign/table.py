@@ -8,6 +8,10 @@ published. Latencies are total ones in milliseconds, bandwidth is MiB/s. Rows of
 target, workload and load with different operations are one result; a second row of the same
 operation is another trial, as a column `trial` (or `repeat`) says outright. A column `label:KEY`
 says what sets the row's target apart from others (`label:cores`).
+
+IOPS, bandwidth and latency of one row may be of separate tests, as those of kbench are: a column
+`tool` or the file's name says so, or the figures contradict each other. Each test becomes a result
+of its own, `WORKLOAD-iops`, `-bandwidth` and `-latency`.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from leadline.formats.importer import Importer, Result, each_file
+from leadline.formats.foreign import kbench
+from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -53,13 +58,29 @@ _FIGURES = ("iops", "bw_mib_s", *_MOMENTS, *_PERCENTILES, "total_ios")
 _SHAPE = ("block_size", "numjobs", "iodepth", "runtime_s", "engine", "file_size", "direct")
 _TRIAL = ("trial", "repeat")
 _LABEL = "label:"
-_KNOWN = frozenset({"cluster", "pattern", *_NEEDED, *_FIGURES, *_SHAPE, *_TRIAL})
+_TOOL_COLUMN: Final = "tool"
+_KNOWN = frozenset({"cluster", "pattern", _TOOL_COLUMN, *_NEEDED, *_FIGURES, *_SHAPE, *_TRIAL})
 _PATTERNS = (
     *("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"),
     *("trim", "randtrim", "trimwrite"),
 )
 # A head wider than that is no table of results; each unknown column is compared to all known ones.
 _MOST_COLUMNS = 500
+# The figures of each of a row's tests.
+_TESTS: Mapping[kbench.TestKind, frozenset[str]] = {
+    kbench.TestKind.IOPS: frozenset({"iops", "total_ios"}),
+    kbench.TestKind.BANDWIDTH: frozenset({"bw_mib_s"}),
+    kbench.TestKind.LATENCY: frozenset({*_MOMENTS, *_PERCENTILES}),
+}
+_COLUMN_OF_OPTION = {
+    "bs": "block_size",
+    "numjobs": "numjobs",
+    "iodepth": "iodepth",
+    "ioengine": "engine",
+    "direct": "direct",
+}
+# Bytes per I/O within this of a power of two are of one test: tables are rounded.
+_NEAR_A_BLOCK = 0.03
 _SEPARATORS = (",", ";", "\t")
 _DIRECT = {"1": "1", "true": "1", "yes": "1", "0": "0", "false": "0", "no": "0"}
 _NUMBER = re.compile(r"[-+]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][-+]?\d{1,3})?")
@@ -81,9 +102,10 @@ class _Row:
         return tuple(self.cells.get(key, "") for key in ("cluster", "target", "workload", *_SHAPE))
 
 
-def read_table(content: bytes) -> tuple[Result, ...]:
-    """A result for each trial, in the order of their first rows. Raises FormatError
-    (`empty-result`), (`truncated-result`) or (`unreadable-result`) with line and column."""
+def read_table(content: bytes, name: str = "") -> tuple[Result, ...]:
+    """A result for each trial, in the order of their first rows; `name` is the file's. Raises
+    FormatError (`empty-result`), (`truncated-result`) or (`unreadable-result`) with line and
+    column."""
     text = _text(content)
     if not text.strip():
         raise FormatError.empty(f"the file is empty ({len(content)} bytes)")
@@ -97,8 +119,8 @@ def read_table(content: bytes) -> tuple[Result, ...]:
     # How often an operation of the same load has been met, where no column counts trials.
     met: Counter[tuple[str, ...]] = Counter()
     labels = _Labels()
-    for line, cells in rows:
-        row = _row(line, cells, columns, cut=line == cut_line)
+    given_rows = [_row(line, cells, columns, cut=line == cut_line) for line, cells in rows]
+    for row in _tests(given_rows, name, notes):
         op = _op(row)
         labels.take(row)
         given = [row.cells[key] for key in _TRIAL if key in row.cells]
@@ -107,7 +129,7 @@ def read_table(content: bytes) -> tuple[Result, ...]:
         trial = trials.setdefault((*row.load, *(given or ("", str(met[key])))), {})
         if op in trial:
             raise FormatError.unreadable(
-                f"line {line}: trial {given[0][:60]!r} has a {op.value} row already, on line "
+                f"line {row.line}: trial {given[0][:60]!r} has a {op.value} row already, on line "
                 f"{trial[op].line}"
             )
         trial[op] = row
@@ -234,6 +256,63 @@ def _row(line: int, cells: Sequence[str], columns: Sequence[str], *, cut: bool) 
         if key not in values:
             raise FormatError.unreadable(f"line {line}: the column {key!r} is blank")
     return _Row(line=line, cells=values)
+
+
+def _tests(rows: Sequence[_Row], name: str, notes: list[Note]) -> Iterator[_Row]:
+    """Yield a row for each test: several for a row whose figures are of separate tests."""
+    by_name = kbench.TOOL in name.rpartition("/")[2].lower()
+    contradictory = bool(rows) and all(map(_contradicts_itself, rows))
+    noted = False
+    for row in rows:
+        tool = row.cells.get(_TOOL_COLUMN, kbench.TOOL if by_name else "").lower()
+        if tool != kbench.TOOL and not (contradictory and _TOOL_COLUMN not in row.cells):
+            yield row
+            continue
+        parts = tuple(_parts(row, known=tool == kbench.TOOL))
+        if not noted and tool == kbench.TOOL and any(_depth_unknown(part) for part in parts):
+            where = f"line {row.line}"
+            notes.append(Note(NoteKind.LEFT_OUT, where, kbench.LATENCY_DEPTH_UNKNOWN))
+            noted = True
+        elif not noted and tool != kbench.TOOL:
+            fact = (
+                "IOPS times any block size is not the bandwidth in any row: IOPS, bandwidth and "
+                "latency are of separate tests, of unknown block size and depth"
+            )
+            notes.append(Note(NoteKind.LEFT_OUT, f"line {row.line}", fact))
+            noted = True
+        yield from parts or (row,)
+
+
+def _parts(row: _Row, *, known: bool) -> Iterator[_Row]:
+    """Yield the tests of a row; `known`: they are kbench's, which has block size and depth of its
+    own for each."""
+    shared = {key: text for key, text in row.cells.items() if key not in _FIGURES}
+    for kind, columns in _TESTS.items():
+        figures = {key: text for key, text in row.cells.items() if key in columns}
+        if not figures:
+            continue
+        options = kbench.fixed_options(kind) if known else {}
+        load = {_COLUMN_OF_OPTION[option]: text for option, text in options.items()}
+        workload = f"{row.cells['workload']}-{kind.value}"
+        yield _Row(line=row.line, cells={**load, **shared, "workload": workload, **figures})
+
+
+def _depth_unknown(row: _Row) -> bool:
+    return "iodepth" not in row.cells
+
+
+def _contradicts_itself(row: _Row) -> bool:
+    """Test whether a row without block size, depth and jobs has bytes per I/O that no block size
+    is."""
+    if {"block_size", "iodepth", "numjobs"} & row.cells.keys():
+        return False
+    try:
+        each = float(row.cells["bw_mib_s"]) * _MIB / float(row.cells["iops"])
+    except (KeyError, ValueError, ZeroDivisionError):
+        return False
+    if not 0 < each < math.inf:
+        return False
+    return bool(abs(each / 2.0 ** round(math.log2(each)) - 1) > _NEAR_A_BLOCK)
 
 
 def _op(row: _Row) -> Op:
@@ -417,6 +496,12 @@ def _size(row: _Row, column: str) -> str:
     return text if parse_fio_size(text) == size else str(size)
 
 
+def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+    return tuple(
+        result for name, content in contents.items() for result in read_table(content, name)
+    )
+
+
 def _recognises(_name: str, head: bytes) -> bool:
     lines = head.decode("utf-8-sig", "replace").splitlines()
     first = next((line for line in lines if line.strip()), "")[:4000]
@@ -429,5 +514,5 @@ IMPORTER = Importer(
     kind="table",
     summary="CSV of summaries: target, workload, op and figures",
     recognises=_recognises,
-    read=each_file(read_table),
+    read=_read,
 )
