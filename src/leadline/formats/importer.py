@@ -9,6 +9,7 @@ from importlib import import_module
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.formats.excerpt import read_excerpts
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import Op
@@ -121,7 +122,7 @@ def importer(kind: str) -> Importer:
         )
     found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
     assert isinstance(found, Importer)
-    return found
+    return read_excerpts(found)
 
 
 def importers(kind: str) -> tuple[Importer, ...]:
