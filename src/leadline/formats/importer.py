@@ -96,6 +96,7 @@ _MODULES = {
     "rbd-bench": "ceph.rbd_bench",
     "elbencho": "foreign.elbencho",
     "vdbench": "foreign.vdbench",
+    "ioping": "foreign.ioping",
     "zpool-iostat": "zfs.iostat_import",
     "fio-terse": "fio.terse",
     "fio-log": "fio.logs_import",
