@@ -9,6 +9,7 @@ from importlib import import_module
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.formats.excerpt import read_excerpts
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import Op
@@ -95,6 +96,7 @@ _MODULES = {
     "rbd-bench": "ceph.rbd_bench",
     "elbencho": "foreign.elbencho",
     "vdbench": "foreign.vdbench",
+    "ioping": "foreign.ioping",
     "zpool-iostat": "zfs.iostat_import",
     "fio-terse": "fio.terse",
     "fio-log": "fio.logs_import",
@@ -121,7 +123,7 @@ def importer(kind: str) -> Importer:
         )
     found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
     assert isinstance(found, Importer)
-    return found
+    return read_excerpts(found)
 
 
 def importers(kind: str) -> tuple[Importer, ...]:

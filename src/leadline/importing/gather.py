@@ -16,6 +16,9 @@ from leadline.formats.importer import Importer, Refused, importers
 from leadline.plan.labels import is_label_word
 
 HEAD_BYTES = 64 << 10
+# The first key of fio's JSON, and how much of the text before it its importer looks at.
+_DOCUMENT = b'"fio version"'
+_BEFORE = 64
 # Limits beyond any real tree of results.
 _DEEPEST = 32
 _MOST_FILES = 200_000
@@ -65,10 +68,32 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
     bundles, left = _assign(choices, files, heads, named)
+    # A document behind a long text of other programs: the importers see where it begins.
+    later = {name: head for name in left if (head := _later_head(files[name], heads[name]))}
+    if later:
+        more, _ = _assign(choices, {name: files[name] for name in later}, later, named)
+        taken = {name for bundle in more for name in bundle.files}
+        order = {name: number for number, name in enumerate(files)}
+        bundles = tuple(
+            sorted((*bundles, *more), key=lambda bundle: order[next(iter(bundle.files))])
+        )
+        left = tuple(name for name in left if name not in taken)
     for name in left:
         reason = _unrecognised(choices, heads[name])
         refused.append(Refused(file=name, reason=reason, expected=name in named))
     return Gathered(bundles=bundles, refused=tuple(refused))
+
+
+def _later_head(path: Path, head: bytes) -> bytes:
+    """Return what a file holds from fio's JSON on; empty where it has none behind its head."""
+    if len(head) < HEAD_BYTES:
+        return b""
+    try:
+        content = read_content(path)
+    except OSError:
+        return b""
+    place = content.find(_DOCUMENT, HEAD_BYTES - len(_DOCUMENT))
+    return content[max(0, place - _BEFORE) : place + HEAD_BYTES] if place >= 0 else b""
 
 
 def _assign(

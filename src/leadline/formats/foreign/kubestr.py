@@ -249,7 +249,9 @@ _DISK = re.compile(
     r"util=(?P<busy>[\d.]+)%",
     re.ASCII,
 )
-_STATUS: Final = "  -> OK"
+# The last line of a run that succeeded; older texts have an arrow. kubestr colours the word.
+_STATUS = re.compile(r"-(?:>|  ) ?OK")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m", re.ASCII)
 # A count of I/Os has fewer digits than this; Python refuses to read very long ones.
 _DIGITS: Final = 20
 
@@ -285,7 +287,7 @@ def parse_kubestr(content: bytes) -> tuple[Result, ...]:
     if not content.strip():
         raise FormatError.empty("the file is empty")
     lines = [
-        _QUOTE.sub("", line, count=1) if line.startswith(">") else line
+        _COLOUR.sub("", _QUOTE.sub("", line, count=1) if line.startswith(">") else line)
         for line in split_lines(content)
     ]
     runs = _runs(lines)
@@ -348,7 +350,7 @@ def _take(run: _Run, line: str, index: int) -> bool:
     """Take a line into the run; False for one that kubestr does not print there."""
     job = run.jobs[-1] if run.jobs else None
     bare = line.strip()
-    if bare == _RESULTS or bare.startswith(_STATUS.strip()):
+    if bare == _RESULTS or _STATUS.match(bare):
         return True
     if version := _VERSION.fullmatch(bare):
         run.version = version["version"]

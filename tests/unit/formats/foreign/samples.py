@@ -18,11 +18,11 @@ _TOKENS = (
 )
 
 
-def shared(path: str) -> Path:
+def shared(path: str, delivery: str = "public") -> Path:
     """A file of the shared corpus that may be read and not copied."""
-    found = SHARED / "corpus" / "public" / "reading-only" / path
+    found = SHARED / "corpus" / delivery / "reading-only" / path
     if not found.exists():
-        pytest.skip(f"needs ../shared/corpus/public/reading-only/{path}")
+        pytest.skip(f"needs ../shared/corpus/{delivery}/reading-only/{path}")
     return found
 
 

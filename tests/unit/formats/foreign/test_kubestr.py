@@ -164,6 +164,21 @@ def test_its_files_are_recognised() -> None:
     assert not IMPORTER.recognises("any", b'{"fio version": "fio-3.36"}')
 
 
+@pytest.mark.parametrize("end", ["  -  OK", "  -  \x1b[1;32mOK\x1b[0m", "  -> OK"])
+def test_a_run_ends_with_its_status(end: str) -> None:
+    text = TEXT.replace(b"  -> OK", end.encode())
+    assert parse_kubestr(text) == parse_kubestr(TEXT)
+
+
+def test_a_real_run_with_a_job_file_of_its_own() -> None:
+    content = shared("kubestr/own-job-ends-with-ok.txt", "public2").read_bytes()
+    (result,) = parse_kubestr(content)
+    assert (result.target, only(result).op, only(result).iops) == ("high", Op.WRITE, 377553.28125)
+    assert only(result).bandwidth_bps == 1510221 * 1024
+    (disk,) = output_of(result).disks
+    assert (disk.name, disk.write_ios, disk.write_merges) == ("nvme5n1", 46436180, 2240)
+
+
 def test_the_corpus() -> None:
     reads, *_, writes = parse_kubestr(shared("kubestr/gke-premium-rwo.txt").read_bytes())
     assert (reads.target, only(reads).iops) == ("premium-rwo", 692.495239)
