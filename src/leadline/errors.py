@@ -76,7 +76,9 @@ TARGET_READ_ONLY = _kind(
     "target-read-only", Exit.NOT_READY, "The target cannot be written by this user."
 )
 TARGET_GONE = _kind(
-    "target-gone", Exit.SYSTEM_FAILED, "The target disappeared while the run was going on."
+    "target-gone",
+    Exit.SYSTEM_FAILED,
+    "The target disappeared while the run was going on, or its file system gives no answer.",
 )
 TARGET_NO_SPACE = _kind(
     "target-no-space",

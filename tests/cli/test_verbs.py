@@ -15,7 +15,7 @@ from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS
-from leadline.targets.local import OWNER_FILE
+from leadline.targets.file_system import OWNER_FILE
 from tests.cli.conftest import QUICK, Leadline
 from tests.conftest import RECORDED, Said
 

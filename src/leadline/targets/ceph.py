@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import subprocess
 import time
@@ -524,7 +523,7 @@ class CephfsTarget(CephTarget, DirectoryTarget):
         self.cluster.refuse_unfit()
         if not self._named.startswith("/"):
             self.parent = self._lab_mount() / self._named
-        self._refuse_other_filesystems()
+        self._refuse_other_filesystems([f"target {self.name!r}"])
         DirectoryTarget.inspect(self, footprint, prefill=prefill, claimed_bytes=claimed_bytes)
 
     def _lab_mount(self) -> Path:
@@ -538,15 +537,16 @@ class CephfsTarget(CephTarget, DirectoryTarget):
             )
         return lab.cephfs
 
-    def _refuse_other_filesystems(self) -> None:
-        mount = mount_of(self.parent) if self.parent.exists() else None
+    def _refuse_other_filesystems(self, where: list[str]) -> None:
+        self._inspected(where)
+        mount = mount_of(self.parent)
         found = mount.filesystem if mount else ""
-        if self.parent.exists() and found not in FILESYSTEMS:
+        if found not in FILESYSTEMS:
             at = f" (mounted at {mount.mount_point})" if mount else ""
             raise LeadlineError(
                 errors.NOT_CEPHFS,
                 f"{str(self.parent)!r} is on {found or 'an unknown filesystem'}{at}, not on CephFS",
-                context=[f"target {self.name!r}"],
+                context=where,
                 hint="mount the filesystem (mount -t ceph, or ceph-fuse) and run again; "
                 f"to measure the present one: dir:{self.parent}",
             )
@@ -558,17 +558,8 @@ class CephfsTarget(CephTarget, DirectoryTarget):
     def _read_layers(self) -> tuple[Layer, ...]:
         """The mount, and the pool of the folder's data where its layout names it."""
         mount = super()._read_layers()
-        pool = self._data_pool()
+        pool = self._file_system.attribute(self.parent, "ceph.dir.layout.pool")
         return (*mount, Layer(kind=LayerKind.POOL, name=pool)) if mount and pool else mount
-
-    def _data_pool(self) -> str:
-        """The pool in the layout of the nearest folder that has one (ceph.dir.layout.pool)."""
-        for folder in (self.parent, *self.parent.parents):
-            try:
-                return os.getxattr(folder, "ceph.dir.layout.pool").decode("utf-8", "replace")
-            except OSError:
-                continue
-        return ""
 
     def release(self) -> tuple[str, ...]:
         left = self.cluster.restore()
@@ -576,5 +567,7 @@ class CephfsTarget(CephTarget, DirectoryTarget):
         return left if self.cluster.temporary else (*left, *DirectoryTarget.release(self))
 
     def present(self) -> bool:
+        if not DirectoryTarget.present(self):
+            return False
         mount = mount_of(self.parent)
-        return bool(mount and mount.filesystem in FILESYSTEMS) and DirectoryTarget.present(self)
+        return mount is not None and mount.filesystem in FILESYSTEMS

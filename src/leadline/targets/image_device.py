@@ -22,6 +22,7 @@ from leadline.environment import child_environment
 from leadline.errors import LeadlineError
 from leadline.lab import processes
 from leadline.targets import zfs_daemon
+from leadline.targets.file_system import FileSystem
 from leadline.targets.zfs import mount_folder
 
 SCHEME = "shared:"
@@ -177,7 +178,7 @@ def show_by_fuse(access: CephAccess, names: SharedImageNames) -> Path:
     end = time.monotonic() + _SHOWN_WITHIN_S
     while True:
         status = processes.exit_status(pid)
-        if status is None and names.exposed.is_mount() and names.file.is_file():
+        if status is None and _is_shown(names):
             return names.file
         if status is not None or time.monotonic() > end:
             reason = "no file appears" if status is None else f"it ended with status {status}"
@@ -191,6 +192,16 @@ def show_by_fuse(access: CephAccess, names: SharedImageNames) -> Path:
                 hint="try it by hand: rbd-fuse -c CONF -p POOL -r IMAGE FOLDER",
             )
         time.sleep(0.05)
+
+
+def _is_shown(names: SharedImageNames) -> bool:
+    """Whether rbd-fuse is mounted and shows the file of the image."""
+    if names.exposed not in _mount_points():
+        return False
+    try:
+        return not FileSystem(answer_s=_SHOWN_WITHIN_S).inspect(names.file).is_directory
+    except OSError:
+        return False
 
 
 def attach_loop(source: Path, *, offset: int, size: int) -> str:

@@ -6,9 +6,9 @@ import errno
 import json
 import os
 import secrets
-import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
@@ -16,7 +16,7 @@ from leadline.archive.records import CacheDrop, Created
 from leadline.connect import programs
 from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
-from leadline.plan.footprint import DATA_FILE, Footprint
+from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import layers_of_path
@@ -24,6 +24,7 @@ from leadline.probes.zfs import dumps_of, refuse_suspended, suspended_below
 from leadline.runner.ports import Folder, Journal
 from leadline.targets import page_cache_drop
 from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free
+from leadline.targets.file_system import Contents, FileSystem, Volume
 
 # posix_fadvise drops the pages of the given files alone and needs no privilege, unlike
 # /proc/sys/vm/drop_caches; mincore(2) counts what is still resident. Neither reaches caches of the
@@ -34,15 +35,16 @@ _LEAST_BOUND_S = 120.0
 _SLOWEST_BPS = 2 << 20
 
 
-def drop_page_cache(paths: Sequence[Path], *, bound_s: float = _LEAST_BOUND_S) -> CacheDrop | None:
-    """Write back and drop the pages of `paths` within `bound_s` and the time for their size.
+def drop_page_cache(
+    paths: Sequence[Path], size_bytes: int = 0, *, bound_s: float = _LEAST_BOUND_S
+) -> CacheDrop | None:
+    """Write back and drop the pages of `paths` within `bound_s` and the time for `size_bytes`.
 
     None where the files cannot be mapped, so that the drop cannot be verified. Raises OSError if
     they cannot be read, TimeoutError if the storage accepts no writes.
     """
-    size = sum(path.stat().st_size for path in paths)
     command = (sys.executable, "-I", "-S", page_cache_drop.__file__, *map(str, paths))
-    status, out, err = programs.run(*command, bound_s=bound_s + size / _SLOWEST_BPS)
+    status, out, err = programs.run(*command, bound_s=bound_s + size_bytes / _SLOWEST_BPS)
     if status is None:
         raise TimeoutError(errno.ETIMEDOUT, "dirty pages do not reach their storage")
     if status != 0:
@@ -57,9 +59,6 @@ def drop_page_cache(paths: Sequence[Path], *, bound_s: float = _LEAST_BOUND_S) -
     return CacheDrop(method=METHOD, resident_before_bytes=before, resident_after_bytes=after)
 
 
-OWNER_FILE = ".leadline-owner"
-
-
 class DirectoryTarget(LocalTarget):
     """`dir:/path`: I/O goes to a new subdirectory, which is always removed."""
 
@@ -71,6 +70,8 @@ class DirectoryTarget(LocalTarget):
         self._journal: Journal | None = None
         self._files: set[str] = set()
         self._layers: tuple[Layer, ...] | None = None
+        # The mount of a cluster or server that fails must not keep the run from its end.
+        self._file_system = FileSystem()
 
     @property
     def location(self) -> Folder:
@@ -80,51 +81,55 @@ class DirectoryTarget(LocalTarget):
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
         refuse_suspended(self.parent, where)
-        try:
-            mode = self.parent.stat().st_mode
-        except OSError as error:
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"the directory {str(self.parent)!r} cannot be used: {error.strerror}",
-                context=where,
-                hint="name a directory that exists; Leadline makes its own folder inside it",
-            ) from error
-        if not stat.S_ISDIR(mode):
+        volume = self._inspected(where)
+        if not volume.is_directory:
             raise LeadlineError(
                 errors.TARGET_INVALID,
                 f"{str(self.parent)!r} is not a directory",
                 context=where,
                 hint=f"for a block device write device:{self.parent}",
             )
-        self._refuse_read_only(where)
-        volume = os.statvfs(self.parent)
-        require_free(
-            repr(str(self.parent)),
-            free_bytes=volume.f_bavail * volume.f_frsize,
-            needed_bytes=footprint.total_bytes,
-            keep_bytes=int(volume.f_blocks * volume.f_frsize * KEEP_FREE_SHARE),
-            claimed_bytes=claimed_bytes,
-            context=where,
-        )
-
-    def volume(self) -> object:
-        if suspended_below(self.parent):
-            return None
-        try:
-            return self.parent.stat().st_dev
-        except OSError:
-            return None
-
-    def _refuse_read_only(self, where: list[str]) -> None:
-        read_only = os.statvfs(self.parent).f_flag & os.ST_RDONLY
-        if read_only or not os.access(self.parent, os.W_OK | os.X_OK):
-            reason = "is mounted read-only" if read_only else "cannot be written by this user"
+        if volume.read_only or not volume.writable:
+            reason = (
+                "is mounted read-only" if volume.read_only else "cannot be written by this user"
+            )
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
                 f"the directory {str(self.parent)!r} {reason}",
                 context=where,
                 hint="Leadline makes a folder there, so this user must be able to write",
             )
+        require_free(
+            repr(str(self.parent)),
+            free_bytes=volume.free_bytes,
+            needed_bytes=footprint.total_bytes,
+            keep_bytes=int(volume.size_bytes * KEEP_FREE_SHARE),
+            claimed_bytes=claimed_bytes,
+            context=where,
+        )
+
+    def _inspected(self, where: list[str]) -> Volume:
+        """Raises LeadlineError: `target-invalid`, `target-gone` without an answer."""
+        try:
+            return self._file_system.inspect(self.parent)
+        except OSError as error:
+            silent = isinstance(error, TimeoutError)
+            raise LeadlineError(
+                errors.TARGET_GONE if silent else errors.TARGET_INVALID,
+                f"the directory {str(self.parent)!r} cannot be used: {error.strerror}",
+                context=where,
+                hint="check the server or cluster of this mount"
+                if silent
+                else "name a directory that exists; Leadline makes its own folder inside it",
+            ) from error
+
+    def volume(self) -> object:
+        if suspended_below(self.parent):
+            return None
+        try:
+            return self._file_system.inspect(self.parent).device
+        except OSError:
+            return None
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
@@ -135,8 +140,7 @@ class DirectoryTarget(LocalTarget):
         self._files = set(footprint.files)
         journal.note_created(self._created)
         try:
-            folder.mkdir()
-            (folder / OWNER_FILE).write_text(f"{run} {token}\n", encoding="utf-8")
+            self._file_system.make(folder, f"{run} {token}")
         except OSError as error:
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
@@ -147,7 +151,18 @@ class DirectoryTarget(LocalTarget):
 
     def present(self) -> bool:
         refuse_suspended(self.parent, [])
-        return self.folder is not None and (self.folder / OWNER_FILE).is_file()
+        return self.folder is not None and self._contents() is not None
+
+    def _contents(self) -> Contents | None:
+        """Raises OSError."""
+        assert self.folder is not None, "acquire comes first"
+        return self._file_system.look(self.folder)
+
+    def _data(self) -> Mapping[str, int]:
+        """The allocated bytes of the workloads' files, by name. Raises OSError."""
+        found = self._contents()
+        files = found.files if found else {}
+        return {name: size for name, size in sorted(files.items()) if name in self._files}
 
     def layers(self) -> tuple[Layer, ...]:
         # Every trial needs them; reading them once saves a query of ZFS.
@@ -162,68 +177,42 @@ class DirectoryTarget(LocalTarget):
         return dumps_of(self.layers())
 
     def drop_caches(self) -> CacheDrop | None:
-        return drop_page_cache(self._data())
-
-    def _data(self) -> tuple[Path, ...]:
-        """The files of the workloads' data."""
-        assert self.folder is not None
-        return tuple(
-            path
-            for path in sorted(self.folder.iterdir())
-            if path.name in self._files and path.is_file()
-        )
+        data, folder = self._data(), self.location.path
+        return drop_page_cache([folder / name for name in data], sum(data.values()))
 
     def allocated_bytes(self) -> int | None:
-        return sum(path.stat().st_blocks * 512 for path in self._data())
+        return sum(self._data().values())
 
     def filesystem(self) -> str:
         mount = mount_of(self.parent)
         return mount.filesystem if mount else ""
 
     def note_files(self) -> None:
-        assert self.folder is not None
-        try:
-            found = {path.name for path in self.folder.iterdir() if path.is_file()}
-        except OSError:
-            return
-        self._files |= found - {OWNER_FILE}
+        with suppress(OSError):
+            found = self._contents()
+            self._files |= set(found.files if found else ())
 
     def release(self) -> tuple[str, ...]:
         if self._created is None:
             return ()
-        problems = remove_folder(self._created, self._files)
+        problems = remove_folder(self._created, self._file_system, self._files)
         if not problems and self._journal is not None:
             self._journal.note_removed(self._created)
             self._created = None
         return problems
 
 
-def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str, ...]:
-    """Remove a folder with the files in `names` (None: those of generated workloads alone).
+def remove_folder(
+    created: Created, file_system: FileSystem | None = None, names: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Remove a folder of the journal with the files of generated workloads and those in `names`.
 
-    A folder without the run's token stays, as does a file that Leadline did not make.
+    A folder without the run's token stays, as does a file that Leadline did not make. Returns
+    sentences about what failed, also without an answer of the file system.
     """
     folder = Path(created.path)
     pool = suspended_below(folder)
     if pool:
         error = programs.suspended_error(pool)
         return (f"{folder} could not be removed: {error.fact}; {error.hint}",)
-    try:
-        if not folder.is_dir() or folder.is_symlink():
-            return ()
-        owner = folder / OWNER_FILE
-        if owner.is_file() and not owner.read_text("utf-8").rstrip().endswith(created.token):
-            return (f"{folder} carries the mark of another owner and was kept",)
-        prefix, suffix = DATA_FILE.split("{job}")
-        for path in folder.iterdir():
-            generated = path.name.startswith(prefix) and path.name.endswith(suffix)
-            if path.name == OWNER_FILE or generated or (names is not None and path.name in names):
-                path.unlink()
-        foreign = sorted(path.name for path in folder.iterdir())
-        if foreign:
-            listed = ", ".join(foreign[:5])
-            return (f"{folder} holds files that Leadline did not make and was kept: {listed}",)
-        folder.rmdir()
-    except OSError as error:
-        return (f"{folder} could not be removed: {error.strerror or error}",)
-    return ()
+    return (file_system or FileSystem()).remove(folder, created.token, names)

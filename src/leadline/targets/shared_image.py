@@ -39,8 +39,9 @@ from leadline.targets.ceph import (
     require_overwrites,
 )
 from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.file_system import FileSystem
 from leadline.targets.image_device import SharedImageNames, parse_names
-from leadline.targets.local import OWNER_FILE, DirectoryTarget
+from leadline.targets.local import DirectoryTarget
 from leadline.targets.zfs import (
     OWNER,
     InDataset,
@@ -229,8 +230,7 @@ class SharedImage:
     def folder(self, name: str) -> Path:
         """Make a folder for a target on the ext4; it is removed with the file system."""
         path = self.names.ext4 / f"target-{list(self._requests).index(name) + 1}"
-        path.mkdir()
-        (path / OWNER_FILE).write_text(f"{self._owner}\n", encoding="utf-8")
+        FileSystem().make(path, self._owner)
         return path
 
     def leave(self, name: str) -> tuple[str, ...]:
@@ -263,7 +263,7 @@ class SharedImage:
             return
         whole = self._attach(names)
         for part, stretch in below.items():
-            single = len(stretches) == 1 and whole.is_block_device()
+            single = len(stretches) == 1 and whole != names.file
             device = (
                 whole.name
                 if single
@@ -438,7 +438,8 @@ class Ext4OnRbdTarget(OnSharedImage, DirectoryTarget):
 
     def present(self) -> bool:
         self.cluster.require_pool(self._shared.pool)
-        return self.parent.is_mount() and DirectoryTarget.present(self)
+        mounted = self.parent in image_device.mounts_below(self.parent)
+        return mounted and DirectoryTarget.present(self)
 
 
 class ZfsOnRbdTarget(InDataset, OnSharedImage):

@@ -21,7 +21,7 @@ from leadline.probes.stacks import layers_of_path
 from leadline.probes.zfs import zfs_dumps
 from leadline.runner.ports import Dataset, Journal
 from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free
-from leadline.targets.local import OWNER_FILE
+from leadline.targets.file_system import OWNER_FILE, FileSystem
 from leadline.units import format_size
 
 # This property marks what Leadline made; nothing without the mark is destroyed.
@@ -123,6 +123,8 @@ class OwnDataset:
         self.location = Dataset(name=name, path=path)
         self._owner = owner
         self._wanted = wanted
+        # The daemon of zfs-fuse, or the image below a pool, may not answer.
+        self._file_system = FileSystem()
 
     @property
     def name(self) -> str:
@@ -169,8 +171,14 @@ class OwnDataset:
             )
 
     def present(self) -> bool:
-        path = self.location.path
-        return path.is_mount() and (path / OWNER_FILE).is_file()
+        """Whether it is mounted with its mark. Raises OSError."""
+        found = self._file_system.look(self.location.path)
+        return found is not None and found.is_mount
+
+    def allocated_bytes(self) -> int:
+        """Allocated bytes of its files. Raises OSError."""
+        found = self._file_system.look(self.location.path)
+        return sum(found.files.values()) if found else 0
 
     def settle(self) -> None:
         """Wait until all writes are in the pool; only then do files report allocated blocks.
@@ -283,8 +291,7 @@ class InDataset:
         return None
 
     def allocated_bytes(self) -> int | None:
-        files = (path for path in self.location.path.iterdir() if path.is_file())
-        return sum(path.stat().st_blocks * 512 for path in files)
+        return self._dataset.allocated_bytes() if self._dataset else None
 
     def dumps(self) -> Mapping[str, bytes]:
         return zfs_dumps(self.location.name)

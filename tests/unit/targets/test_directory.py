@@ -8,7 +8,8 @@ from leadline.archive.records import Created
 from leadline.errors import TARGET_INVALID, TARGET_NO_SPACE, LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.targets.local import OWNER_FILE, DirectoryTarget, remove_folder
+from leadline.targets.file_system import OWNER_FILE
+from leadline.targets.local import DirectoryTarget, remove_folder
 
 SMALL = Footprint(
     files={"leadline.0.dat": 4096, "leadline.1.dat": 4096}, span=8192, job_file_bytes=0, writes=True

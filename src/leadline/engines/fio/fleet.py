@@ -249,16 +249,19 @@ class FleetEngine(FioEngine):
         own = ["--lat_percentiles=1", *(["--create_only=1"] if job.layout_only else [])]
         starts = []
         for number, name in enumerate(client_names(job), start=1):
-            cwd = location.path if isinstance(location, Folder) else None
             if isinstance(location, Hosts):
                 command = location.host_for(number).serving(scratch / name, own, {})
             else:
                 engine = ["--ioengine=rbd"] if isinstance(location, RbdImage) else []
-                where = [] if cwd else self.where(location)
+                # Servers work in the folder. `Popen(cwd=...)` would wait here for a file system
+                # that does not answer.
+                path = location.path if isinstance(location, Folder) else None
+                within = ["env", f"--chdir={path}"] if path else []
+                where = [] if path else self.where(location)
                 server = f"--server=sock:{scratch / name}"
-                command = (*self.begin(location), *own, *engine, *where, server)
+                command = (*within, *self.begin(location), *own, *engine, *where, server)
             local = not isinstance(location, Hosts)
-            starts.append(Start(name=name, command=command, cwd=cwd, local=local))
+            starts.append(Start(name=name, command=command, local=local))
         return starts
 
     def execute(

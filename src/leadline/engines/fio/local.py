@@ -127,7 +127,7 @@ class FioEngine:
                 # It hangs in the kernel; removing its file would hang too.
                 return f"no answer within {TRY_S:g} s"
             if folder is not None:
-                (folder / TRY_FILE).unlink(missing_ok=True)
+                programs.run("rm", "-f", "--", str(folder / TRY_FILE), bound_s=TRY_S)
         return None if status == 0 else error_line(err + out, status)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:

@@ -28,7 +28,6 @@ class Start:
 
     name: str
     command: tuple[str, ...]
-    cwd: Path | None
     local: bool
 
 
@@ -107,7 +106,6 @@ class Servers:
             for start in self._starts:
                 process = subprocess.Popen(
                     ending_with_parent(start.command),
-                    cwd=start.cwd,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=self._stderr,

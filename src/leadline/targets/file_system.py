@@ -1,0 +1,150 @@
+"""The file system of a target that this machine has mounted, reached within time bounds."""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leadline.environment import child_environment
+from leadline.plan.footprint import DATA_FILE
+from leadline.targets import file_system_calls
+
+OWNER_FILE = ".leadline-owner"
+# Of a call that reads; a busy file system answers within milliseconds.
+ANSWER_S = 30.0
+# Of a removal. The kernel frees the blocks of a large file while `unlink` waits.
+REMOVE_S = 60.0
+# Of a further call while an earlier one waits.
+_AGAIN_S = 5.0
+_ABANDONED_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """A folder and its file system, as this user may use them."""
+
+    is_directory: bool
+    device: int
+    read_only: bool
+    writable: bool
+    free_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The allocated bytes of the files in a folder of Leadline's, by name."""
+
+    files: Mapping[str, int]
+    is_mount: bool
+
+
+class FileSystem:
+    """Calls the file system in child processes.
+
+    A call without an answer raises TimeoutError, and its process is abandoned: the kernel does not
+    end it. While that process waits, further calls fail after `_AGAIN_S`.
+    """
+
+    def __init__(self, *, answer_s: float = ANSWER_S, remove_s: float = REMOVE_S) -> None:
+        self._answer_s = answer_s
+        self._remove_s = remove_s
+        self._waiting: subprocess.Popen[str] | None = None
+
+    def inspect(self, path: Path) -> Volume:
+        """Raises OSError."""
+        return Volume(**self._call("inspect", self._answer_s, path=str(path)))
+
+    def make(self, folder: Path, mark: str) -> None:
+        """Make a folder of Leadline's, with the mark of its owner. Raises OSError."""
+        content = f"{mark}\n"
+        self._call("make", self._answer_s, path=str(folder), mark=OWNER_FILE, content=content)
+
+    def look(self, folder: Path) -> Contents | None:
+        """Return what is in a folder of Leadline's; None where it is gone. Raises OSError."""
+        found = self._call("look", self._answer_s, path=str(folder), mark=OWNER_FILE)
+        if found is None:
+            return None
+        files = {name: size for name, size in found["files"].items() if name != OWNER_FILE}
+        return Contents(files=files, is_mount=found["is_mount"])
+
+    def remove(self, folder: Path, token: str, names: Collection[str] = ()) -> tuple[str, ...]:
+        """Remove a folder with the mark of `token`, its generated files and those in `names`.
+
+        A folder with another mark stays, as does a file that Leadline did not make. Returns
+        sentences about what failed.
+        """
+        prefix, suffix = DATA_FILE.split("{job}")
+        try:
+            found = self._call(
+                "remove",
+                self._remove_s,
+                path=str(folder),
+                mark=OWNER_FILE,
+                token=token,
+                generated=(prefix, suffix),
+                names=sorted(names),
+            )
+        except OSError as error:
+            return (f"{folder} could not be removed: {error.strerror or error}",)
+        if found.get("kept"):
+            return (f"{folder} carries the mark of another owner and was kept",)
+        if found.get("foreign"):
+            listed = ", ".join(found["foreign"][:5])
+            return (f"{folder} holds files that Leadline did not make and was kept: {listed}",)
+        return ()
+
+    def attribute(self, folder: Path, name: str) -> str:
+        """Return an extended attribute of a folder, or of the nearest one above that has it; empty
+        where none has it or there is no answer."""
+        paths = [str(path) for path in (folder, *folder.parents)]
+        with suppress(OSError):
+            return str(self._call("attribute", self._answer_s, paths=paths, name=name))
+        return ""
+
+    def _call(self, call: str, bound_s: float, /, **arguments: object) -> Any:
+        """Return the answer of a function of `file_system_calls`. Raises OSError."""
+        if self._waiting is not None:
+            try:
+                self._waiting.wait(_AGAIN_S)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(
+                    errno.ETIMEDOUT, "its file system still gives no answer"
+                ) from None
+            self._waiting = None
+        child = subprocess.Popen(
+            (sys.executable, "-I", "-S", file_system_calls.__file__),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env=child_environment(),
+            start_new_session=True,  # Ctrl-C on the terminal reaches Leadline alone
+        )
+        try:
+            out, err = child.communicate(json.dumps({"call": call, **arguments}), timeout=bound_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            try:
+                child.communicate(timeout=_ABANDONED_S)
+            except subprocess.TimeoutExpired:
+                self._waiting = child
+                for stream in (child.stdin, child.stdout, child.stderr):
+                    assert stream is not None
+                    stream.close()
+            reason = f"its file system gives no answer within {bound_s:g} s"
+            raise TimeoutError(errno.ETIMEDOUT, reason) from None
+        if child.returncode != 0:
+            lines = err.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
+            raise OSError(errno.EIO, f"a call to its file system failed: {lines[0]}")
+        answer = json.loads(out)
+        if "errno" in answer:
+            raise OSError(answer["errno"], answer["text"], arguments.get("path"))
+        return answer["answer"]

@@ -1,0 +1,105 @@
+"""Calls to a file system that may not answer, each in a process that can be abandoned.
+
+    python -I -S file_system_calls.py < REQUEST
+
+REQUEST is a JSON object: `call` (a function below) and its arguments. The answer on stdout is
+`{"answer": ...}`, or `{"errno", "text"}` after an OSError. It is a separate program with the
+standard library alone: a FUSE mount or NFS whose server is gone blocks a process even against
+SIGKILL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def inspect(path: str) -> Mapping[str, Any]:
+    """Return kind, rights and sizes of a folder's file system."""
+    found, volume = Path(path).stat(), os.statvfs(path)
+    return {
+        "is_directory": stat.S_ISDIR(found.st_mode),
+        "device": found.st_dev,
+        "read_only": bool(volume.f_flag & os.ST_RDONLY),
+        "writable": os.access(path, os.W_OK | os.X_OK),
+        "free_bytes": volume.f_bavail * volume.f_frsize,
+        "size_bytes": volume.f_blocks * volume.f_frsize,
+    }
+
+
+def make(path: str, mark: str, content: str) -> None:
+    """Make a folder with the file `mark`."""
+    folder = Path(path)
+    folder.mkdir()
+    (folder / mark).write_text(content, encoding="utf-8")
+
+
+def look(path: str, mark: str) -> Mapping[str, Any] | None:
+    """Return the allocated bytes of the files in a folder; None where the folder lacks the file
+    `mark`."""
+    folder = Path(path)
+    if not (folder / mark).is_file():
+        return None
+    files = {
+        entry.name: entry.stat().st_blocks * 512 for entry in folder.iterdir() if entry.is_file()
+    }
+    return {"files": files, "is_mount": os.path.ismount(folder)}
+
+
+def remove(
+    path: str, mark: str, token: str, generated: Sequence[str], names: Sequence[str]
+) -> Mapping[str, Any]:
+    """Remove a folder with the file `mark`, the files in `names` and those whose name begins and
+    ends as `generated` says. Return what prevents it: `kept` for the mark of another owner, the
+    names of `foreign` files."""
+    folder = Path(path)
+    if not folder.is_dir() or folder.is_symlink():
+        return {}
+    owner = folder / mark
+    if owner.is_file() and not owner.read_text("utf-8").rstrip().endswith(token):
+        return {"kept": True}
+    prefix, suffix = generated
+    known = {*names, mark}
+    for entry in list(folder.iterdir()):
+        own = entry.name.startswith(prefix) and entry.name.endswith(suffix)
+        if own or entry.name in known:
+            entry.unlink()
+    foreign = sorted(entry.name for entry in folder.iterdir())
+    if not foreign:
+        folder.rmdir()
+    return {"foreign": foreign}
+
+
+def attribute(paths: Sequence[str], name: str) -> str:
+    """Return an extended attribute of the first path that has it; empty if none has."""
+    for path in paths:
+        with suppress(OSError):
+            return os.getxattr(path, name).decode("utf-8", "replace")
+    return ""
+
+
+CALLS: Mapping[str, Callable[..., Any]] = {
+    call.__name__: call for call in (inspect, make, look, remove, attribute)
+}
+
+
+def main() -> int:
+    request = json.load(sys.stdin)
+    call = CALLS[request.pop("call")]
+    try:
+        answer: Mapping[str, Any] = {"answer": call(**request)}
+    except OSError as error:
+        answer = {"errno": error.errno, "text": error.strerror or str(error)}
+    # ASCII: a name may hold bytes that are no UTF-8.
+    sys.stdout.write(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
