@@ -17,6 +17,7 @@ from typing import Any
 
 from leadline import errors
 from leadline.analysis.comparison import By
+from leadline.archive.reader import require_known_version, schema_of
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
 from leadline.report.answers.comparison import CompareOutput
@@ -51,10 +52,16 @@ class Page:
 
 
 def read_page(name: str, html: str) -> Page:
-    """Parse a page; `name` is for the LeadlineError (`format-invalid`) of another file."""
+    """Parse a page; `name` is for errors.
+
+    Raises LeadlineError: `format-invalid` for another file, `archive-newer` for a page of a later
+    version.
+    """
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
+    for model in (ShowOutput, CompareOutput):
+        require_known_version(answer, schema_of(model), name)
     try:
         comparison, runs = _asked(answer)
     except (ValueError, KeyError):
