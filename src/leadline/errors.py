@@ -183,6 +183,11 @@ RUN_NOT_RESUMABLE = _kind(
 ARCHIVE_DAMAGED = _kind(
     "archive-damaged", Exit.NEGATIVE, "A part of an archive is missing or not what was sealed."
 )
+ARCHIVE_NEWER = _kind(
+    "archive-newer",
+    Exit.WRONG_REQUEST,
+    "An archive or page is of a later version of its format than this Leadline reads.",
+)
 ARCHIVE_UNWRITABLE = _kind(
     "archive-unwritable", Exit.NOT_READY, "The archive cannot be written: permission or space."
 )

@@ -67,7 +67,7 @@ def test_one_changed_digit_in_the_text_is_told(leadline: Leadline, comparison: P
     said = leadline("verify", comparison)
     assert said.status == 1
     assert "36.9 %" in said.out
-    assert said.out.endswith("1 problem\n")
+    assert said.out.endswith("2 problems\n")
 
 
 def test_a_changed_number_in_what_can_be_saved_is_told_with_its_place(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -54,8 +55,11 @@ NEIGHBOUR_JOB_FILE = "neighbour.fio"
 _AT_ONCE = 1 << 16
 _PIECE_BYTES = 64 << 20
 
-# Not part of the sealed content: the lock and the manifest itself.
+# Not in the list of digests: the lock, and the manifest itself, which has its own seal.
 _UNSEALED = (LOCK, MANIFEST)
+# The end of a manifest's file.
+_SEAL = b'"seal": "%s"\n}\n'
+_SEALED = re.compile(rb'"seal": "([0-9a-f]{64})"\n}\n\Z')
 
 
 def volume_prefix(number: int) -> str:
@@ -81,16 +85,33 @@ def system_folder(session: str, moment: str, number: int) -> str:
 def encode(record: BaseModel) -> bytes:
     """Encode a record as stored: JSON with a final line break, without secrets.
 
-    Histograms are not indented, since each number would take a line.
+    Histograms are not indented, since each number would take a line. A manifest gets its seal.
     """
     if isinstance(record, Derived):
         return record.model_dump_json(by_alias=True).encode() + b"\n"
+    if isinstance(record, Manifest):
+        record = record.model_copy(update={"seal": ""})
     # Foreign text is in commands, messages and the options of jobs.
     document = record.model_dump(mode="json", by_alias=True)
     clean = redact(document)
     if clean != document:
         record = type(record).model_validate(clean)
-    return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+    content = record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+    if isinstance(record, Manifest):
+        content = content.removesuffix(_SEAL % b"") + _SEAL % _digest_text(content)
+    return content
+
+
+def _digest_text(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def seal_holds(content: bytes) -> bool:
+    """Whether the file of a manifest with a seal is byte for byte what was sealed."""
+    found = _SEALED.search(content)
+    if found is None:
+        return False
+    return _digest_text(content[: found.start()] + _SEAL % b"") == found[1]
 
 
 # The journal names what may be removed, and is read by `leadline clean`.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +61,7 @@ from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
 from leadline.stats.histogram import LatencyHistogram
+from leadline.version import __version__
 
 Record = TypeVar("Record", bound=BaseModel)
 Sample = TypeVar("Sample")
@@ -224,6 +227,21 @@ class Run:
     @cached_property
     def manifest(self) -> Manifest:
         return read_record(self.path / layout.MANIFEST, Manifest)
+
+    def refuse_newer(self) -> None:
+        """Raise LeadlineError(`archive-newer`) if the archive is of a later version of the format.
+
+        Damage is left to the reader of the record.
+        """
+        records: list[tuple[Path, type[BaseModel]]] = [
+            (self.path / layout.MANIFEST, Manifest),
+            (self.path / layout.PLAN, Plan),
+        ]
+        with suppress(LeadlineError):
+            records += [(path / layout.TRIAL_RECORD, TrialRecord) for path in self.trial_folders]
+        for path, model in records:
+            with suppress(OSError, orjson.JSONDecodeError):
+                require_known_version(orjson.loads(read_content(path)), schema_of(model), path)
 
     @cached_property
     def plan(self) -> Plan:
@@ -442,10 +460,39 @@ def _unreadable(error: OSError, path: Path) -> LeadlineError:
     return _damaged(f"the archive's {path.name} cannot be read: {error.strerror}", path)
 
 
+def schema_of(model: type[BaseModel]) -> str:
+    """Return the schema that a model of records writes, empty for one without."""
+    field = model.model_fields.get("schema_")
+    return field.default if field is not None else ""
+
+
+def require_known_version(document: object, known: str, where: object) -> None:
+    """Raise LeadlineError(`archive-newer`) if a document is of a later version of `known`.
+
+    A schema is `leadline/NAME/VERSION`. Any other document is left to its reader.
+    """
+    schema = document.get("schema") if isinstance(document, dict) else None
+    name, _, version = known.rpartition("/")
+    found = (
+        re.fullmatch(rf"{re.escape(name)}/([1-9]\d{{0,8}})", schema, re.ASCII)
+        if (name and isinstance(schema, str))
+        else None
+    )
+    if found is not None and int(found[1]) > int(version):
+        raise LeadlineError(
+            errors.ARCHIVE_NEWER,
+            f"{name} is of version {found[1]}, and this Leadline reads up to version {version}",
+            context=[str(where), f"this is Leadline {__version__}"],
+            hint="use the version of Leadline that wrote it, or a later one; nothing was changed",
+        )
+
+
 def read_record(path: Path, model: type[Record]) -> Record:
     """Read and validate a record. Raises LeadlineError(`archive-damaged`) with the place."""
     try:
-        return model.model_validate(orjson.loads(read_content(path)))
+        document = orjson.loads(read_content(path))
+        require_known_version(document, schema_of(model), path)
+        return model.model_validate(document)
     except FileNotFoundError as error:
         raise LeadlineError(
             errors.ARCHIVE_DAMAGED, f"the archive lacks {path.name}", context=[str(path)]

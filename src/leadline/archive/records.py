@@ -286,6 +286,7 @@ class Manifest(Record):
     """The archive's own description. `files` holds the digest of every file when sealed.
 
     `cluster_label` is what imported results say, or their importer, of the cluster they are of.
+    `seal` is the SHA-256 of the manifest's file with this value empty; empty before 0.2.0.
     """
 
     schema_: Literal["leadline/archive/1"] = Field(default="leadline/archive/1", alias="schema")
@@ -297,3 +298,4 @@ class Manifest(Record):
     sessions: tuple[Session, ...]
     problems: tuple[Problem, ...] = ()
     files: dict[str, FileDigest] = Field(default_factory=dict)
+    seal: str = ""

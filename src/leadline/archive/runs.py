@@ -25,7 +25,16 @@ def list_runs(folder: Path) -> list[Run]:
 
 
 def find_run(name: str, folder: Path) -> Run:
-    """Find the run that a name selects. Raises LeadlineError(`run-not-found`) with the runs."""
+    """Find the run that a name selects.
+
+    Raises LeadlineError: `run-not-found` with the runs, `archive-newer`.
+    """
+    run = _find(name, folder)
+    run.refuse_newer()
+    return run
+
+
+def _find(name: str, folder: Path) -> Run:
     path = Path(name)
     if not name:
         raise _not_found("a run has no empty name", [])

@@ -14,7 +14,7 @@ from leadline.archive.raw import derived_operations
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import DerivedOperation, FileDigest, RunStatus, TrialStatus
 from leadline.errors import LeadlineError
-from leadline.files import LARGEST_FILE_BYTES
+from leadline.files import LARGEST_FILE_BYTES, read_content
 from leadline.formats.result import FormatError
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_size
@@ -52,6 +52,9 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         manifest = run.manifest
     except LeadlineError as error:
         return Verification(files=1, numbers=0, problems=(_problem(layout.MANIFEST, error),))
+    if manifest.seal and not layout.seal_holds(read_content(run.path / layout.MANIFEST)):
+        message = "its SHA-256 is not the sealed one"
+        problems.append(Discrepancy(path=layout.MANIFEST, message=message))
     checked = 0
     if manifest.status is RunStatus.COMPLETE or manifest.files:
         checked += _check_sealed(run.path, manifest.files, problems)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from leadline import errors
+from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.scrub import remove_interrupted
 from leadline.archive.writer import RunWriter, remove_abandoned_drafts
@@ -86,7 +87,7 @@ class CleanOptions(KubernetesOptions):
 
 
 def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
-    found = [find_run(name, folder)] if name else list_runs(folder)
+    found, newer = ([find_run(name, folder)], None) if name else _readable(list_runs(folder))
     left = [run for run in found if run.left_behind or run.cleaning_unsealed]
     if not dry_run:
         remove_abandoned()
@@ -106,6 +107,21 @@ def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
     if not left:
         echo_line("nothing was left behind")
     _raise_if_any(problems)
+    if newer is not None:
+        raise newer
+
+
+def _readable(runs: Sequence[Run]) -> tuple[list[Run], LeadlineError | None]:
+    """Leave out archives of a later version of the format; also returns the error of the first."""
+    found, newer = [], None
+    for run in runs:
+        try:
+            run.refuse_newer()
+        except LeadlineError as error:
+            newer = newer or error
+        else:
+            found.append(run)
+    return found, newer
 
 
 def _clean_cluster(choice: CleanOptions, *, dry_run: bool) -> None:

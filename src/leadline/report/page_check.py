@@ -17,10 +17,12 @@ from typing import Any
 
 from leadline import errors
 from leadline.analysis.comparison import By
+from leadline.archive.reader import require_known_version, schema_of
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.run import ShowOutput
+from leadline.report.render.html import open_page
 from leadline.version import __version__
 
 _DOWNLOAD = re.compile(
@@ -29,6 +31,8 @@ _DOWNLOAD = re.compile(
 )
 _GENERATOR = re.compile(r'<meta name="generator" content="Leadline ([^"]*)">\n?')
 _LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+# Versions whose pages have no seal.
+_UNSEALED = "0.1."
 # Floating-point results of another machine may differ in the last digits.
 _TOLERANCE = 1e-9
 # The path of an archive is not part of its content.
@@ -41,9 +45,10 @@ _LONGEST_EXCERPT = 120
 class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
-    `comparison` of what is the page of one run."""
+    `comparison` of what is the page of one run. `intact`: its bytes are those that were written."""
 
     version: str
+    intact: bool
     answer: dict[str, Any]
     text: str
     runs: tuple[str, ...]
@@ -51,10 +56,17 @@ class Page:
 
 
 def read_page(name: str, html: str) -> Page:
-    """Parse a page; `name` is for the LeadlineError (`format-invalid`) of another file."""
+    """Parse a page; `name` is for errors.
+
+    Raises LeadlineError: `format-invalid` for another file, `archive-newer` for a page of a later
+    version.
+    """
+    html, seal_holds = open_page(html)
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
+    for model in (ShowOutput, CompareOutput):
+        require_known_version(answer, schema_of(model), name)
     try:
         comparison, runs = _asked(answer)
     except (ValueError, KeyError):
@@ -67,7 +79,14 @@ def read_page(name: str, html: str) -> Page:
         )
     text = _GENERATOR.sub("", _DOWNLOAD.sub("", html)).rstrip("\n")
     version = unescape(generator[1])
-    return Page(version=version, answer=answer, text=text, runs=runs, comparison=comparison)
+    return Page(
+        version=version,
+        intact=version.startswith(_UNSEALED) if seal_holds is None else seal_holds,
+        answer=answer,
+        text=text,
+        runs=runs,
+        comparison=comparison,
+    )
 
 
 def _asked(answer: object) -> tuple[CompareOutput | None, tuple[str, ...]]:
@@ -101,6 +120,9 @@ def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
         if not _same(found, expected):
             message = f"says {_excerpt(found)}, raw gives {_excerpt(expected)}"
             problems.append(Discrepancy(path=where, message=message))
+    if not kept.intact:
+        message = "its SHA-256 is not the one in its last line"
+        problems.append(Discrepancy(path="the page", message=message))
     if same_version and kept.text != made.text:
         problems.append(_first_difference(kept.text, made.text))
     return numbers, tuple(problems)

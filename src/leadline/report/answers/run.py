@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from leadline import errors
 from leadline.analysis.figures import CellFigure
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
@@ -119,8 +120,8 @@ class VerifyOutput(Output):
 
 
 class ListedRun(Output):
-    """`status` is `damaged` where the archive's own description cannot be read; its facts are
-    then null or empty."""
+    """`status` is `damaged` where the archive's own description cannot be read, and `newer` where
+    it is of a later version of the format; its facts are then null or empty."""
 
     run: str
     path: str
@@ -276,12 +277,13 @@ def verify_output(verification: Verification) -> VerifyOutput:
 
 
 def list_output(runs: Iterable[Run]) -> ListOutput:
-    """Build the answer of `leadline list`. A damaged archive is listed as `damaged`."""
+    """Build the answer of `leadline list`. An archive that cannot be read is listed as such."""
     return ListOutput(runs=[_listed(run) for run in runs])
 
 
 def _listed(run: Run) -> ListedRun:
     try:
+        run.refuse_newer()
         return ListedRun.from_records(
             run.manifest,
             path=str(run.path),
@@ -289,8 +291,9 @@ def _listed(run: Run) -> ListedRun:
             targets=[target.name for target in run.plan.targets],
             profiles=run.plan.profiles,
         )
-    except LeadlineError:
-        return ListedRun(run=run.path.name, path=str(run.path), status="damaged")
+    except LeadlineError as error:
+        status = "newer" if error.kind is errors.ARCHIVE_NEWER else "damaged"
+        return ListedRun(run=run.path.name, path=str(run.path), status=status)
 
 
 def faulty_output(faults: Iterable[Fault]) -> CheckOutput:

@@ -54,12 +54,12 @@ def render(
     and without downloads.
 
     The page's script and style are allowed by their hashes alone: a script in a name would not
-    run even if it were not escaped.
+    run even if it were not escaped. The last line is the SHA-256 of all lines above.
     """
     paper, script = _source("print.css"), _source("page.js")
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
-    return _template(ready_to_print).render(
+    page = _template(ready_to_print).render(
         document=printable(document),
         version=__version__,
         definitions=Markup(DEFINITIONS),
@@ -69,6 +69,25 @@ def render(
         script_hash=_source_hash(script),
         downloads=() if ready_to_print else downloads,
     )
+    return seal_page(page.rstrip("\n") + "\n")
+
+
+_SEAL = "<!-- SHA-256 of all lines above: {} -->\n"
+_SEALED = re.compile(_SEAL.format("([0-9a-f]{64})") + r"\Z")
+
+
+def seal_page(page: str) -> str:
+    """Return a page with the line that says what its bytes are."""
+    return page + _SEAL.format(hashlib.sha256(page.encode()).hexdigest())
+
+
+def open_page(sealed: str) -> tuple[str, bool | None]:
+    """Return a page without its seal, and whether the seal holds; None where it has none."""
+    found = _SEALED.search(sealed)
+    if found is None:
+        return sealed, None
+    page = sealed[: found.start()]
+    return page, seal_page(page) == sealed
 
 
 @cache
