@@ -1,5 +1,5 @@
-"""The second delivery of published results (`../shared/corpus/public2`): each line of its index that
-concerns a rule, and what the rules learned from it."""
+"""The second delivery of published results (`../shared/corpus/public2`): each line of its index
+that concerns a rule, and what the rules learned from it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def test_merged_sections_fires_on_whole_queues_where_fio_counts_no_jobs() -> Non
     # fio counted one job: three full queues are impossible.
     counted = replace(old, job_runtime_s=60.0)
     found = audit_output(output(counted))
-    assert of("latency-inconsistent", found) and not of("merged-sections", found)
+    assert of("latency-inconsistent", found)
+    assert not of("merged-sections", found)
 
 
 # --- false alarms --------------------------------------------------------------------------------
