@@ -18,6 +18,7 @@ from leadline.lab import network, processes
 from leadline.lab.down import mark_memory, take_down
 from leadline.lab.network import NetworkUnavailable
 from leadline.lab.state import MEMORY, STATE, read_state
+from leadline.targets.local import _open_own
 from tests.unit.lab.test_folders import a_lab
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
@@ -139,6 +140,84 @@ def test_folders_of_another_user_in_the_temporary_folder_stay(
     os.chown(planted, NOBODY, NOBODY)
     assert planted not in files.remove_abandoned()
     assert planted.is_dir()
+
+
+PLAN = """
+targets: ["dir:{parent}"]
+repeats: 1
+prefill: false
+workloads:
+  - {{name: w, pattern: randwrite, block_size: 4k, size: 8M, runtime: 1s, clients: {clients}}}
+"""
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_a_folder_that_another_user_exchanges_redirects_no_write(
+    clients: int, tmp_path: Path
+) -> None:
+    """The owner of the directory puts links to a file of root in the place of the data files."""
+    parent, moved = tmp_path / "theirs", tmp_path / "moved"
+    parent.mkdir()
+    os.chown(parent, NOBODY, NOBODY)
+    precious = tmp_path / "precious"
+    content = b"x" * (8 << 20)  # fio replaces a smaller file, and writes into this one
+    precious.write_bytes(content)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN.format(parent=parent, clients=clients))
+    command = [sys.executable, "-m", "leadline", "run", plan, "--runs", tmp_path / "runs"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    found: list[Path] = []
+    while not found and run.poll() is None:
+        found = [path for path in parent.iterdir() if (path / ".leadline-owner").exists()]
+    assert found, run.communicate()[0]
+    found[0].rename(moved)
+    found[0].mkdir()
+    shutil.copy(moved / ".leadline-owner", found[0])
+    for job in range(8):
+        for name in (f"leadline.{job}.dat", f"leadline.c2{job}.dat", f"leadline.c2.{job}.dat"):
+            (found[0] / name).symlink_to(precious)
+    said = run.communicate()[0].decode()
+    assert "Traceback" not in said
+    assert precious.read_bytes() == content, "a file of root was written"
+    assert run.returncode in (0, 1, 4), said
+
+
+def test_a_folder_of_another_user_in_the_place_of_the_own_is_refused(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    with pytest.raises(OSError, match="another user has exchanged"):
+        _open_own(theirs, "run token")
+    (tmp_path / "precious").write_text("x")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / ".leadline-owner").symlink_to(tmp_path / "precious")
+    with pytest.raises(FileExistsError):
+        _open_own(tmp_path / "own", "run token")
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "controlled"),
+    [
+        (0, 0o755, False),
+        (0, 0o1777, False),
+        (0, 0o775, True),
+        (0, 0o757, True),
+        (NOBODY, 0o755, True),
+        (NOBODY, 0o1777, True),
+    ],
+)
+def test_who_can_exchange_a_part_of_a_path(
+    owner: int, mode: int, controlled: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "above" / "below"
+    folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(folder)
+    folder.parent.chmod(mode)
+    os.chown(folder.parent, owner, -1)
+    assert files.others_control(folder) is controlled
+    assert files.others_control(tmp_path / "link") is controlled
+    assert not files.others_control(tmp_path)
 
 
 def modes(folder: Path) -> dict[str, int]:

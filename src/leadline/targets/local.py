@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, files
 from leadline.archive.records import CacheDrop, Created
 from leadline.connect import programs
 from leadline.errors import LeadlineError
@@ -67,6 +67,9 @@ class DirectoryTarget(LocalTarget):
         self.name = target.name
         self.parent = Path(target.parsed.location)
         self.folder: Path | None = None
+        # The folder, held open; its descriptor where another user could exchange the path.
+        self._handle = -1
+        self._descriptor: Path | None = None
         self._created: Created | None = None
         self._journal: Journal | None = None
         self._files: set[str] = set()
@@ -75,7 +78,7 @@ class DirectoryTarget(LocalTarget):
     @property
     def location(self) -> Folder:
         assert self.folder is not None, "acquire comes first"
-        return Folder(path=self.folder)
+        return Folder(path=self.folder, descriptor=self._descriptor)
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
@@ -135,9 +138,13 @@ class DirectoryTarget(LocalTarget):
         self._files = set(footprint.files)
         journal.note_created(self._created)
         try:
-            folder.mkdir()
-            (folder / OWNER_FILE).write_text(f"{run} {token}\n", encoding="utf-8")
+            # The mode also limits what an inherited access list gives to others.
+            folder.mkdir(mode=0o755)
+            self._handle = _open_own(folder, f"{run} {token}\n")
+            if files.others_control(self.parent):
+                self._descriptor = Path(f"/proc/{os.getpid()}/fd/{self._handle}")
         except OSError as error:
+            self._close()
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
                 f"no folder can be made in {str(self.parent)!r}: {error.strerror}",
@@ -189,6 +196,7 @@ class DirectoryTarget(LocalTarget):
         self._files |= found - {OWNER_FILE}
 
     def release(self) -> tuple[str, ...]:
+        self._close()
         if self._created is None:
             return ()
         problems = remove_folder(self._created, self._files)
@@ -196,6 +204,29 @@ class DirectoryTarget(LocalTarget):
             self._journal.note_removed(self._created)
             self._created = None
         return problems
+
+    def _close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle, self._descriptor = -1, None
+
+
+def _open_own(folder: Path, owner: str) -> int:
+    """Open a folder that was just made, and write its owner file. Raises OSError, also if another
+    user has exchanged the folder meanwhile."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        mark = os.open(OWNER_FILE, flags, 0o644, dir_fd=handle)
+        with os.fdopen(mark, "w", encoding="utf-8") as stream:
+            stream.write(owner)
+            # Some file systems map users: a file of this user has the right owner there, too.
+            if os.fstat(stream.fileno()).st_uid != os.fstat(handle).st_uid:
+                raise OSError(errno.ESTALE, "another user has exchanged the folder", str(folder))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str, ...]:

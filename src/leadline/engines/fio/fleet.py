@@ -249,7 +249,7 @@ class FleetEngine(FioEngine):
         own = ["--lat_percentiles=1", *(["--create_only=1"] if job.layout_only else [])]
         starts = []
         for number, name in enumerate(client_names(job), start=1):
-            cwd = location.path if isinstance(location, Folder) else None
+            cwd = location.descriptor or location.path if isinstance(location, Folder) else None
             if isinstance(location, Hosts):
                 command = location.host_for(number).serving(scratch / name, own, {})
             else:
