@@ -164,7 +164,8 @@ def test_a_folder_that_another_user_exchanges_redirects_no_write(
     precious.write_bytes(content)
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN.format(parent=parent, clients=clients))
-    command = [sys.executable, "-m", "leadline", "run", plan, "--runs", tmp_path / "runs"]
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "leadline", "run", str(plan), "--runs", str(runs)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     found: list[Path] = []
     while not found and run.poll() is None:
