@@ -124,7 +124,8 @@ fi
 if [ -z "$uv" ]; then
     say "installing uv"
     "$python" -m venv .tools
-    .tools/bin/pip install --quiet --disable-pip-version-check uv ||
+    # The version and checksums of uv.lock: `uv export --frozen --only-group setup --no-header`.
+    .tools/bin/pip install --quiet --disable-pip-version-check --require-hashes -r scripts/uv.txt ||
         fail "uv cannot be installed" "check the network and the configuration of pip"
     uv=.tools/bin/uv
 fi

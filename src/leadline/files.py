@@ -32,6 +32,21 @@ def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
         return stream.read(min(most, about.st_size))
 
 
+def others_control(path: Path) -> bool:
+    """Return whether a user other than root and this one can exchange a part of a path: `path` or a
+    folder above belongs to that user, or is writable by others without the sticky bit.
+
+    Raises OSError.
+    """
+    whole = path.resolve()
+    for folder in (whole, *whole.parents):
+        found = folder.stat()
+        writable = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+        if writable or found.st_uid not in (0, os.geteuid()):
+            return True
+    return False
+
+
 # Folders for sockets and scratch files of this process, and what killed processes left.
 #  The name shows whose it is, so that `leadline clean` removes what a process that was killed
 # could not remove itself.

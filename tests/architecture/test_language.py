@@ -44,7 +44,7 @@ KEYS = re.compile(r"\bdoubts?(?=: (list\[str\]|str \| None)$|=)|`doubt`")
 
 
 def texts() -> Iterator[Path]:
-    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"):
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile"):
         yield ROOT / name
     for folder in SOURCES:
         for path in sorted((ROOT / folder).rglob("*")):

@@ -41,18 +41,24 @@ def run(
     return done.stdout
 
 
+def tracked(folder: str) -> list[Path]:
+    """The files of this checkout that git has, and that are still there."""
+    names = run("git", "ls-files", "-z", folder, cwd=ROOT).split("\0")[:-1]
+    return [ROOT / name for name in names if os.path.lexists(ROOT / name)]
+
+
 def commit_copy(folder: Path, umask: int) -> None:
     """Commit the tracked files of this checkout, as they are now, in a repository of their own."""
     if not (ROOT / ".git").exists():
         pytest.skip("no git checkout: releases do NOT get tested here")
     folder.mkdir(parents=True)
-    for name in run("git", "ls-files", "-z", cwd=ROOT).split("\0")[:-1]:
-        if os.path.lexists(ROOT / name):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name, follow_symlinks=False)
-            if not (folder / name).is_symlink():
-                executable = (ROOT / name).stat().st_mode & 0o100
-                (folder / name).chmod((0o777 if executable else 0o666) & ~umask)
+    for source in tracked("."):
+        place = folder / source.relative_to(ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, place, follow_symlinks=False)
+        if not place.is_symlink():
+            executable = source.stat().st_mode & 0o100
+            place.chmod((0o777 if executable else 0o666) & ~umask)
     run("git", "init", "-q", cwd=folder)
     run("git", "add", "-A", "-f", cwd=folder)
     run("git", "commit", "-q", "-m", "release", cwd=folder, variables=_COMMIT)
@@ -168,13 +174,17 @@ def installed(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = release.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
+    needed = {f"leadline/audit/pages/{rule.code}.md" for rule in RULES}
+    needed |= {f"leadline/data/profiles/{name}.yaml" for name in profile_names()}
+    needed |= {str(path.relative_to(ROOT / "src")) for path in tracked("src")}
+    assert needed - names == set()
     run("uv", "venv", "--quiet", venv, cwd=ROOT)
-    needed = venv / "requirements.txt"
-    needed.write_text(
+    requirements = venv / "requirements.txt"
+    requirements.write_text(
         run("uv", "export", "--frozen", "-q", "--no-dev", "--no-emit-project", cwd=ROOT)
     )
     pip = ("uv", "pip", "install", "--quiet", "--python", venv / "bin" / "python")
-    run(*pip, "--require-hashes", "-r", needed, cwd=venv)
+    run(*pip, "--require-hashes", "-r", requirements, cwd=venv)
     run(*pip, "--no-deps", wheel, cwd=venv)
     return venv / "bin" / "leadline"
 
@@ -188,11 +198,7 @@ def test_the_installed_wheel_works_without_the_checkout(installed: Path, tmp_pat
         return done.stdout
 
     assert "recommend" in said("--help")
-    for rule in RULES:
-        assert "## What to do" in said("explain", rule.code)
-    for profile in profile_names():
-        target = "zfs:tank" if profile == "zfs-stream" else "dir:/x"
-        assert "trials" in said("check", "--target", target, "--profile", profile)
+    assert "## What to do" in said("explain", RULES[0].code)
     said(
         "run", "--target", f"dir:{tmp_path}", "--profile", "quick", "--runtime", "1s",
         "--ramp", "0", "--size", "8M", "--repeats", "1", "--no-prefill", "--quiet",

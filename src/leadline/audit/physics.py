@@ -49,11 +49,15 @@ def network_of_target(target: Target | None, name: str) -> str:
     """Return why a target's I/O crosses a network, as a clause; empty if that is unknown."""
     if target is not None and target.kind is not None and target.kind.on_ceph:
         return f"the target is {target.kind.value}"
-    # The job of a device names a descriptor.
+    # The job of a device, and of a directory that others control, names a descriptor.
     if target is not None and target.kind is TargetKind.DEVICE:
         word = _network_word(target.parsed.location.rsplit("/", 1)[-1])
         if word:
             return f"the target's device name contains {word!r}"
+    if target is not None and target.kind is TargetKind.DIR:
+        word = _network_word(target.parsed.location)
+        if word:
+            return f"the target's directory contains {word!r}"
     # Of a name made of a file's path only the last part describes the storage.
     word = _network_word(name.rsplit("/", 1)[-1])
     return f"the target's name contains {word!r}" if word else ""

@@ -85,7 +85,7 @@ def mark_memory(memory: Path, folder: Path) -> None:
 
 
 def _memory_of(folder: Path, token: str | None) -> list[Path]:
-    """Return the folders of this user in memory that name the lab: anybody may make others."""
+    """Return this user's folders in memory that name the lab; every user can create more."""
     found = []
     for mark in MEMORY.glob("leadline-lab-*/lab"):
         with suppress(OSError):

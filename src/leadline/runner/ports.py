@@ -28,10 +28,12 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder that Leadline made."""
+    """A folder that Leadline made. `descriptor` names the one that is held open where another user
+    could exchange `path`; programs are given it."""
 
     shape: ClassVar[Shape] = Shape.FILES
     path: Path
+    descriptor: Path | None = None
 
     def __str__(self) -> str:
         return str(self.path)

@@ -62,10 +62,13 @@ class FileSystem:
         """Raises OSError."""
         return Volume(**self._call("inspect", self._answer_s, path=str(path)))
 
-    def make(self, folder: Path, mark: str) -> None:
-        """Make a folder of Leadline's, with the mark of its owner. Raises OSError."""
-        content = f"{mark}\n"
-        self._call("make", self._answer_s, path=str(folder), mark=OWNER_FILE, content=content)
+    def make(self, folder: Path, mark: str) -> tuple[int, int]:
+        """Make a folder of Leadline's, with the mark of its owner; return its device and inode.
+        Raises OSError."""
+        device, inode = self._call(
+            "make", self._answer_s, path=str(folder), mark=OWNER_FILE, content=f"{mark}\n"
+        )
+        return device, inode
 
     def look(self, folder: Path) -> Contents | None:
         """Return what is in a folder of Leadline's; None where it is gone. Raises OSError."""

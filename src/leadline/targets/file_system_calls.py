@@ -10,6 +10,7 @@ SIGKILL.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -33,11 +34,20 @@ def inspect(path: str) -> Mapping[str, Any]:
     }
 
 
-def make(path: str, mark: str, content: str) -> None:
-    """Make a folder with the file `mark`."""
-    folder = Path(path)
-    folder.mkdir()
-    (folder / mark).write_text(content, encoding="utf-8")
+def make(path: str, mark: str, content: str) -> tuple[int, int]:
+    """Make a folder with the file `mark`. Return its device and inode. Raises OSError, also if
+    another user has exchanged the folder meanwhile."""
+    # The mode also limits what an inherited access list gives to others.
+    os.mkdir(path, mode=0o755)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(mark, flags, 0o644, dir_fd=handle), "w", encoding="utf-8") as stream:
+        stream.write(content)
+        folder = os.fstat(handle)
+        # Some file systems map users: a file of this user has the right owner there, too.
+        if os.fstat(stream.fileno()).st_uid != folder.st_uid:
+            raise OSError(errno.ESTALE, "another user has exchanged the folder", path)
+    return folder.st_dev, folder.st_ino
 
 
 def look(path: str, mark: str) -> Mapping[str, Any] | None:

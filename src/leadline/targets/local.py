@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from leadline import errors
+from leadline import errors, files
 from leadline.archive.records import CacheDrop, Created
 from leadline.connect import programs
 from leadline.errors import LeadlineError
@@ -66,6 +66,9 @@ class DirectoryTarget(LocalTarget):
         self.name = target.name
         self.parent = Path(target.parsed.location)
         self.folder: Path | None = None
+        # The folder, held open; its descriptor where another user could exchange the path.
+        self._handle = -1
+        self._descriptor: Path | None = None
         self._created: Created | None = None
         self._journal: Journal | None = None
         self._files: set[str] = set()
@@ -76,7 +79,7 @@ class DirectoryTarget(LocalTarget):
     @property
     def location(self) -> Folder:
         assert self.folder is not None, "acquire comes first"
-        return Folder(path=self.folder)
+        return Folder(path=self.folder, descriptor=self._descriptor)
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
@@ -140,8 +143,12 @@ class DirectoryTarget(LocalTarget):
         self._files = set(footprint.files)
         journal.note_created(self._created)
         try:
-            self._file_system.make(folder, f"{run} {token}")
+            made = self._file_system.make(folder, f"{run} {token}")
+            if files.others_control(self.parent):
+                self._handle = _open_made(folder, made)
+                self._descriptor = Path(f"/proc/{os.getpid()}/fd/{self._handle}")
         except OSError as error:
+            self._close()
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
                 f"no folder can be made in {str(self.parent)!r}: {error.strerror}",
@@ -193,6 +200,7 @@ class DirectoryTarget(LocalTarget):
             self._files |= set(found.files if found else ())
 
     def release(self) -> tuple[str, ...]:
+        self._close()
         if self._created is None:
             return ()
         problems = remove_folder(self._created, self._file_system, self._files)
@@ -200,6 +208,22 @@ class DirectoryTarget(LocalTarget):
             self._journal.note_removed(self._created)
             self._created = None
         return problems
+
+    def _close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle, self._descriptor = -1, None
+
+
+def _open_made(folder: Path, made: tuple[int, int]) -> int:
+    """Open a folder that was just made with this device and inode. Raises OSError, also if another
+    user has exchanged it meanwhile."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    found = os.fstat(handle)
+    if (found.st_dev, found.st_ino) != made:
+        os.close(handle)
+        raise OSError(errno.ESTALE, "another user has exchanged the folder", str(folder))
+    return handle
 
 
 def remove_folder(

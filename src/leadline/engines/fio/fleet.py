@@ -255,7 +255,9 @@ class FleetEngine(FioEngine):
                 engine = ["--ioengine=rbd"] if isinstance(location, RbdImage) else []
                 # Servers work in the folder. `Popen(cwd=...)` would wait here for a file system
                 # that does not answer.
-                path = location.path if isinstance(location, Folder) else None
+                path = (
+                    location.descriptor or location.path if isinstance(location, Folder) else None
+                )
                 within = ["env", f"--chdir={path}"] if path else []
                 where = [] if path else self.where(location)
                 server = f"--server=sock:{scratch / name}"

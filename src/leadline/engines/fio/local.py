@@ -160,11 +160,16 @@ class FioEngine:
                 who = f"--clientname={location.access.name}"
                 where = [who, f"--pool={location.pool}", f"--rbdname={location.image}"]
             case Folder() | Device():
-                held = location.descriptor if isinstance(location, Device) else None
+                held = location.descriptor or location.path
                 # fio splits both options at colons.
-                path = str(held or location.path).replace("\\", "\\\\").replace(":", "\\:")
-                folder = location.shape is Shape.FILES
-                where = [f"--directory={path}" if folder else f"--filename={path}"]
+                path = str(held).replace("\\", "\\\\").replace(":", "\\:")
+                if location.shape is Shape.FILES:
+                    # fio takes no link for a directory, which `/.` follows.
+                    where = [
+                        f"--directory={path}/." if location.descriptor else f"--directory={path}"
+                    ]
+                else:
+                    where = [f"--filename={path}"]
             case _:
                 raise TypeError(f"fio does no I/O on {location}")
         read_only = not isinstance(location, Folder) and location.read_only

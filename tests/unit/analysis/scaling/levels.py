@@ -13,7 +13,7 @@ from leadline.analysis.figures import CellFigure, figures
 from leadline.analysis.scaling.curves import LoadCurve, load_curves
 from leadline.analysis.verdicts import Samples
 from leadline.archive.raw import derived_operations
-from leadline.archive.records import Problem, TrialStatus
+from leadline.archive.records import Problem, Redactions, TrialStatus
 from leadline.findings import Finding, Severity
 from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Measurement, Op
@@ -190,6 +190,7 @@ def simulate(
     )
     run = SimpleNamespace(
         stacks={},
+        redactions=Redactions(),
         id="run",
         plan=plan,
         trials=tuple(stored),
