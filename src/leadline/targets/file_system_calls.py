@@ -38,7 +38,7 @@ def make(path: str, mark: str, content: str) -> tuple[int, int]:
     """Make a folder with the file `mark`. Return its device and inode. Raises OSError, also if
     another user has exchanged the folder meanwhile."""
     # The mode also limits what an inherited access list gives to others.
-    os.mkdir(path, mode=0o755)
+    Path(path).mkdir(mode=0o755)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(mark, flags, 0o644, dir_fd=handle), "w", encoding="utf-8") as stream:
