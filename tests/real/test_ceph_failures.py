@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ class Drill:
     call: Callable[..., Ended]
     runs: Path
     labs: str
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def status(self) -> dict[str, object]:
         ended = self.call("lab", "status", "drill", "--format", "json")
@@ -97,26 +98,21 @@ class Drill:
         (severity,) = {item["severity"] for item in self.findings() if text in item["message"]}
         return str(severity)
 
-    def start(self, *command: str, zone: int = 0) -> int:
-        """Start a further daemon in the network of a zone; its process, which ends with the lab."""
+    def start(self, *command: str, zone: int = 0) -> subprocess.Popen[bytes]:
+        """Start a further daemon in the network of a zone. It ends with the lab."""
         conf = Path(self.labs, "drill", "ceph.conf")
-        network = ("setsid", "--fork", "nsenter", f"--net={self.network(zone)}", "--")
-        started = [command[0], "--conf", str(conf), *command[1:]]
-        subprocess.run(
-            [*network, *started],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=os.environ | self.daemon("mon.a").variables,
-            check=True,
-        )
-        line = b"\0".join(word.encode() for word in started)
-        (pid,) = (
-            int(entry.parent.name)
-            for entry in Path("/proc").glob("[0-9]*/cmdline")
-            if entry.read_bytes().rstrip(b"\0") == line
-        )
-        return pid
+        log = Path(self.labs, "drill", "log", f"{command[0]}-{command[2]}.out")
+        with log.open("wb") as output:
+            started = subprocess.Popen(
+                ("nsenter", f"--net={self.network(zone)}", "--", *command, "--conf", conf, "-f"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=os.environ | self.daemon("mon.a").variables,
+                start_new_session=True,
+            )
+        self.started.append(started)
+        return started
 
     def ask(self, *words: str) -> str:
         """The answer of the `ceph` program."""
@@ -158,12 +154,15 @@ def lab_to_break(folder: Path, process: Callable[..., Ended], pools: str) -> Ite
         description.write_text(f"store: bluestore-in-memory\nosd_size: 1G\npools: [{pools}]\n")
         up = call("lab", "up", "drill", description)
         assert up.status == 0, up.err
-        yield Drill(call=call, runs=folder / "runs", labs=labs)
+        found = Drill(call=call, runs=folder / "runs", labs=labs)
+        yield found
         if list(Path(labs).iterdir()):
             down = call("lab", "down", "drill")
             assert down.status == 0, down.err
         assert not list(Path(labs).iterdir())
         assert not fio_processes(folder)
+        for started in found.started:
+            started.wait(30)
 
 
 # Of a trial that is to hang, and of one that is to end: a busy machine is slow.
@@ -328,7 +327,7 @@ def test_a_manager_killed_during_a_trial_is_in_the_findings(drill: Drill, tmp_pa
 def test_a_standby_of_the_manager_that_takes_over_is_in_the_findings(
     drill: Drill, tmp_path: Path
 ) -> None:
-    drill.start("ceph-mgr", "-i", "y", "-f")
+    drill.start("ceph-mgr", "-i", "y")
     wait_for(lambda: '"num_standbys":1' in drill.ask("status", "--format", "json"), 60)
 
     def fail() -> None:
@@ -351,7 +350,7 @@ def test_the_only_monitor_killed_during_a_trial_is_in_the_findings(
 def test_a_monitor_that_leaves_the_quorum_is_in_the_findings_of_this_and_the_next_trial(
     drill: Drill, tmp_path: Path
 ) -> None:
-    pids = []
+    started = []
     for number, name in ((1, "b"), (2, "c")):
         address = f"10.77.{number + 1}.1:3300"
         folder = Path(drill.labs, "drill", "daemons", f"mon.{name}")
@@ -360,8 +359,8 @@ def test_a_monitor_that_leaves_the_quorum_is_in_the_findings_of_this_and_the_nex
         who = ("--conf", Path(drill.labs, "drill", "ceph.conf"), "-i", name, "--mon-data", folder)
         sh(*zone, *who, "--mkfs", "--monmap", tmp_path / "monmap")
         public = ("--public-addr", f"v2:{address}")
-        data = ("--mon-data", str(folder), *public, "-f")
-        pids.append(drill.start("ceph-mon", "-i", name, *data, zone=number))
+        data = ("--mon-data", str(folder), *public)
+        started.append(drill.start("ceph-mon", "-i", name, *data, zone=number))
         wait_for(
             lambda name=name: (
                 name in json.loads(drill.ask("quorum_status", "--format", "json"))["quorum_names"]
@@ -373,7 +372,7 @@ def test_a_monitor_that_leaves_the_quorum_is_in_the_findings_of_this_and_the_nex
         tmp_path,
         "rbd:rep3",
         "12s",
-        lambda: os.kill(pids[-1], signal.SIGKILL),
+        lambda: started[-1].kill(),
         f"repeats: 2\n{PATIENT}",
     )
     first, second = drill.run.trials
@@ -413,7 +412,7 @@ def test_a_standby_mds_that_takes_over_is_in_the_findings(
     cephfs_drill: Drill, tmp_path: Path
 ) -> None:
     drill = cephfs_drill
-    drill.start("ceph-mds", "-i", "b", "-f")
+    drill.start("ceph-mds", "-i", "b")
     wait_for(lambda: '"up:standby":1' in drill.ask("status", "--format", "json"), 60)
 
     def fail() -> None:

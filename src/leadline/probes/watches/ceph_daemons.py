@@ -96,4 +96,5 @@ def _address(entry: Any, several: str, single: str) -> Address | None:
     # Before Nautilus a daemon has one address.
     given = [part["addr"] for part in entry.get(several, {}).get("addrvec", ())]
     host, _, port = (given or [entry[single]])[0].partition("/")[0].rpartition(":")
-    return (host.strip("[]"), int(port)) if int(port) else None
+    # A blank one (`:/0`) is that of a daemon that has none yet.
+    return (host.strip("[]"), int(port)) if port.isdecimal() and int(port) else None
