@@ -94,9 +94,11 @@ class Drill:
         return [finding for finding in found if finding["code"] == "cluster-not-healthy"]
 
     def severity_of(self, text: str) -> str:
-        """The severity of the one finding that says it."""
-        (severity,) = {item["severity"] for item in self.findings() if text in item["message"]}
-        return str(severity)
+        """The severity of the finding that says it."""
+        found = self.findings()
+        severities = {item["severity"] for item in found if text in item["message"]}
+        assert len(severities) == 1, [text, *(item["message"] for item in found)]
+        return str(severities.pop())
 
     def start(self, *command: str, zone: int = 0) -> subprocess.Popen[bytes]:
         """Start a further daemon in the network of a zone. It ends with the lab."""
@@ -333,9 +335,12 @@ def test_a_standby_of_the_manager_that_takes_over_is_in_the_findings(
     def fail() -> None:
         drill.ask("mgr", "fail", "x")
 
-    ended = while_running(drill, tmp_path, "rbd:rep3", "8s", fail, PATIENT)
+    ended = while_running(drill, tmp_path, "rbd:rep3", "16s", fail, PATIENT)
     assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
-    assert drill.severity_of("mgr.x left the cluster's maps") == "info"
+    # It starts again by itself, between two samples or later.
+    messages = [item["message"] for item in drill.findings()]
+    assert any("mgr.x left" in text or "mgr.x restarted" in text for text in messages), messages
+    assert drill.severity_of("mgr.x") == "info"
 
 
 def test_the_only_monitor_killed_during_a_trial_is_in_the_findings(
@@ -418,7 +423,7 @@ def test_a_standby_mds_that_takes_over_is_in_the_findings(
     def fail() -> None:
         drill.ask("mds", "fail", "a")
 
-    ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "12s", fail, PATIENT)
+    ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "16s", fail, PATIENT)
     assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
     assert drill.severity_of("MDS rank 0 mds.a up:active") == "warning"
     assert drill.run.left_behind == ()
