@@ -10,8 +10,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from tests.awaiting import wait_for
-from tests.real.conftest import Ended, command, environment, fio_processes
+from tests.real.conftest import Ended, command, environment, fio_processes, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
@@ -45,6 +47,11 @@ class Daemon:
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """Its environment, by which a lab finds its processes."""
+        return {key.decode(): value.decode() for key, value in self.environment.items()}
+
     def start_again(self, network: str) -> None:
         subprocess.run(
             ["setsid", "--fork", "nsenter", f"--net={network}", "--", *self.command],
@@ -63,6 +70,7 @@ class Drill:
     call: Callable[..., Ended]
     runs: Path
     labs: str
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def status(self) -> dict[str, object]:
         ended = self.call("lab", "status", "drill", "--format", "json")
@@ -79,6 +87,40 @@ class Drill:
         assert isinstance(zones, list)
         return str(zones[number]["namespace"])
 
+    def findings(self) -> list[dict[str, Any]]:
+        """What the audit says of the cluster's health."""
+        answer = json.loads(self.call("audit", "@latest", "--format", "json").out)
+        found: list[dict[str, Any]] = answer["findings"]
+        return [finding for finding in found if finding["code"] == "cluster-not-healthy"]
+
+    def severity_of(self, text: str) -> str:
+        """The severity of the finding that says it."""
+        found = self.findings()
+        severities = {item["severity"] for item in found if text in item["message"]}
+        assert len(severities) == 1, [text, *(item["message"] for item in found)]
+        return str(severities.pop())
+
+    def start(self, *command: str, zone: int = 0) -> subprocess.Popen[bytes]:
+        """Start a further daemon in the network of a zone. It ends with the lab."""
+        conf = Path(self.labs, "drill", "ceph.conf")
+        log = Path(self.labs, "drill", "log", f"{command[0]}-{command[2]}.out")
+        with log.open("wb") as output:
+            started = subprocess.Popen(
+                ("nsenter", f"--net={self.network(zone)}", "--", *command, "--conf", conf, "-f"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=os.environ | self.daemon("mon.a").variables,
+                start_new_session=True,
+            )
+        self.started.append(started)
+        return started
+
+    def ask(self, *words: str) -> str:
+        """The answer of the `ceph` program."""
+        conf = Path(self.labs, "drill", "ceph.conf")
+        return sh("nsenter", f"--net={self.network(0)}", "ceph", "--conf", conf, *words)
+
     @property
     def run(self) -> Run:
         return find_run("@latest", self.runs)
@@ -91,6 +133,18 @@ class Drill:
 
 @pytest.fixture
 def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
+    with lab_to_break(tmp_path, process, "rep3, rep2") as found:
+        yield found
+
+
+@pytest.fixture
+def cephfs_drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
+    with lab_to_break(tmp_path, process, "rep3, cephfs-rep3") as found:
+        yield found
+
+
+@contextmanager
+def lab_to_break(folder: Path, process: Callable[..., Ended], pools: str) -> Iterator[Drill]:
     if os.geteuid() != 0:
         pytest.skip("needs root: no failure of a real cluster is tested here")
     with tempfile.TemporaryDirectory(prefix="ll-drill-") as labs:
@@ -98,16 +152,19 @@ def drill(tmp_path: Path, process: Callable[..., Ended]) -> Iterator[Drill]:
         def call(*arguments: object) -> Ended:
             return process(*arguments, LEADLINE_LABS=labs)
 
-        description = tmp_path / "lab.yaml"
-        description.write_text("store: bluestore-in-memory\nosd_size: 1G\npools: [rep3, rep2]\n")
+        description = folder / "lab.yaml"
+        description.write_text(f"store: bluestore-in-memory\nosd_size: 1G\npools: [{pools}]\n")
         up = call("lab", "up", "drill", description)
         assert up.status == 0, up.err
-        yield Drill(call=call, runs=tmp_path / "runs", labs=labs)
+        found = Drill(call=call, runs=folder / "runs", labs=labs)
+        yield found
         if list(Path(labs).iterdir()):
             down = call("lab", "down", "drill")
             assert down.status == 0, down.err
         assert not list(Path(labs).iterdir())
-        assert not fio_processes(tmp_path)
+        assert not fio_processes(folder)
+        for started in found.started:
+            started.wait(30)
 
 
 # Of a trial that is to hang, and of one that is to end: a busy machine is slow.
@@ -117,9 +174,10 @@ PATIENT = "grace: 60s\n"
 
 def plan(folder: Path, pool: str, runtime: str, more: str = "") -> Path:
     path = folder / "plan.yaml"
+    settings = more if "repeats" in more else f"repeats: 1\n{more}"
     # Thirty-two objects: of four, none lies on just the two OSDs that fail one time in five.
     path.write_text(
-        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\nrepeats: 1\n{more}"
+        f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\n{settings}"
         f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 128M, "
         f"runtime: {runtime}}}]\n"
     )
@@ -257,3 +315,115 @@ def test_a_delay_left_by_a_killed_run_is_put_back_by_clean(drill: Drill, tmp_pat
     assert cleaned.status == 0, cleaned.err
     assert drill.run.left_behind == ()
     assert drill.status()["inter_zone_rtt_s"] == pytest.approx(0.001)
+
+
+def test_a_manager_killed_during_a_trial_is_in_the_findings(drill: Drill, tmp_path: Path) -> None:
+    victim = drill.daemon("mgr.x")
+    ended = while_running(drill, tmp_path, "rbd:rep3", "12s", victim.kill, PATIENT)
+    assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
+    assert drill.severity_of("mgr.x gave no answer") == "info"
+    assert drill.severity_of("found no manager") == "info"
+    assert drill.run.left_behind == ()
+
+
+def test_a_standby_of_the_manager_that_takes_over_is_in_the_findings(
+    drill: Drill, tmp_path: Path
+) -> None:
+    drill.start("ceph-mgr", "-i", "y")
+    wait_for(lambda: '"num_standbys":1' in drill.ask("status", "--format", "json"), 60)
+
+    def fail() -> None:
+        drill.ask("mgr", "fail", "x")
+
+    ended = while_running(drill, tmp_path, "rbd:rep3", "16s", fail, PATIENT)
+    assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
+    # It starts again by itself, between two samples or later.
+    messages = [item["message"] for item in drill.findings()]
+    assert any("mgr.x left" in text or "mgr.x restarted" in text for text in messages), messages
+    assert drill.severity_of("mgr.x") == "info"
+
+
+def test_the_only_monitor_killed_during_a_trial_is_in_the_findings(
+    drill: Drill, tmp_path: Path
+) -> None:
+    victim = drill.daemon("mon.a")
+    while_running(drill, tmp_path, "rbd:rep3", "12s", victim.kill, PATIENT)
+    assert drill.run.trials[0].record.status is TrialStatus.COMPLETED
+    assert drill.severity_of("got no answer of a monitor") == "info"
+
+
+def test_a_monitor_that_leaves_the_quorum_is_in_the_findings_of_this_and_the_next_trial(
+    drill: Drill, tmp_path: Path
+) -> None:
+    started = []
+    for number, name in ((1, "b"), (2, "c")):
+        address = f"10.77.{number + 1}.1:3300"
+        folder = Path(drill.labs, "drill", "daemons", f"mon.{name}")
+        drill.ask("mon", "getmap", "-o", str(tmp_path / "monmap"))
+        zone = ("nsenter", f"--net={drill.network(number)}", "ceph-mon")
+        who = ("--conf", Path(drill.labs, "drill", "ceph.conf"), "-i", name, "--mon-data", folder)
+        sh(*zone, *who, "--mkfs", "--monmap", tmp_path / "monmap")
+        public = ("--public-addr", f"v2:{address}")
+        data = ("--mon-data", str(folder), *public)
+        started.append(drill.start("ceph-mon", "-i", name, *data, zone=number))
+        wait_for(
+            lambda name=name: (
+                name in json.loads(drill.ask("quorum_status", "--format", "json"))["quorum_names"]
+            ),
+            60,
+        )
+    ended = while_running(
+        drill,
+        tmp_path,
+        "rbd:rep3",
+        "12s",
+        lambda: started[-1].kill(),
+        f"repeats: 2\n{PATIENT}",
+    )
+    first, second = drill.run.trials
+    assert first.record.status is second.record.status is TrialStatus.COMPLETED, ended.err
+    told = {
+        (item["trial"], item["severity"]): item["message"]
+        for item in drill.findings()
+        if "mon.c gave no answer" in item["message"]
+    }
+    assert {trial for trial, _ in told} == {first.record.trial, second.record.trial}
+    assert any("monitors in quorum 3 -> 2" in item["message"] for item in drill.findings())
+
+
+def test_an_mds_killed_during_a_trial_is_in_the_findings_and_the_run_ends(
+    cephfs_drill: Drill, tmp_path: Path
+) -> None:
+    drill = cephfs_drill
+    victim, network = drill.daemon("mds.a"), drill.network(0)
+    ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "10s", victim.kill, IMPATIENT)
+    assert ended.status == 4, ended.err
+    assert drill.severity_of("mds.a gave no answer") == "warning"
+    (left,) = drill.run.left_behind
+    assert left.path in ended.err
+    assert "leadline clean" in ended.err
+    victim.start_again(network)
+
+    def cleaned() -> bool:
+        drill.call("clean", "@latest")
+        return not drill.run.left_behind
+
+    wait_for(cleaned, 240)
+    assert not Path(left.path).exists()
+    assert drill.call("verify", "@latest").status == 0
+
+
+def test_a_standby_mds_that_takes_over_is_in_the_findings(
+    cephfs_drill: Drill, tmp_path: Path
+) -> None:
+    drill = cephfs_drill
+    drill.start("ceph-mds", "-i", "b")
+    wait_for(lambda: '"up:standby":1' in drill.ask("status", "--format", "json"), 60)
+
+    def fail() -> None:
+        drill.ask("mds", "fail", "a")
+
+    ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "16s", fail, PATIENT)
+    assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
+    assert drill.severity_of("MDS rank 0 mds.a up:active") == "warning"
+    assert drill.run.left_behind == ()

@@ -177,12 +177,12 @@ class TrialEvidence:
     """One planned trial. `output` and `record` are None for a trial without an attempt, `record`
     alone for an imported output. `execution` holds all sections if the trial is one of several
     that ran together. `memory_bytes` is the load generator's. `cluster` are the samples of the Ceph
-    cluster, `machines` those of the machines. `cpu_budget` are the cores of each lab host, None
-    without a limit. `pool` is the medium of the target's pool, `stack` the layers below the target
-    from the top down, empty if unknown. `network` is why the target is networked. `held_bytes` is
-    a size that memory held completely, as another result of the target proves. `phases_apart`: the
-    reads and writes of the workload were not one mix, as most of its results prove. `stream` are
-    the ZFS streams of the trial."""
+    cluster, `cluster_before` the run's first one, `machines` those of the machines. `cpu_budget`
+    are the cores of each lab host, None without a limit. `pool` is the medium of the target's pool,
+    `stack` the layers below the target from the top down, empty if unknown. `network` is why the
+    target is networked. `held_bytes` is a size that memory held completely, as another result of
+    the target proves. `phases_apart`: the reads and writes of the workload were not one mix, as
+    most of its results prove. `stream` are the ZFS streams of the trial."""
 
     place: Place
     cell: Cell | None = None
@@ -193,6 +193,7 @@ class TrialEvidence:
     memory_bytes: int | None = None
     on_lab: bool = False
     cluster: tuple[ClusterSample | MissedSample, ...] | FormatError = ()
+    cluster_before: ClusterSample | None = None
     machines: tuple[HostSample | MissedHostSample, ...] | FormatError = ()
     cpu_budget: float | None = None
     pool: PoolMedia | None = None

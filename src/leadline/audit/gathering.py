@@ -21,6 +21,7 @@ from leadline.audit.evidence import (
 from leadline.audit.latencies import mean_s
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
+from leadline.formats.ceph.status import ClusterSample
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory, find_pool
@@ -49,6 +50,7 @@ def run_evidence(run: Run) -> RunEvidence:
     budgets = _cpu_budgets(run)
     stacks = _if_readable(lambda: run.stacks) or {}
     executions: dict[int, Execution] = {}
+    first_samples = _first_samples(run)
     cells = []
     by_cell = sorted(run.plan.trials, key=lambda trial: (trial.cell, trial.position))
     planned = {
@@ -69,7 +71,9 @@ def run_evidence(run: Run) -> RunEvidence:
             stack=stacks.get(cell.target, ()),
         )
         trials = tuple(
-            _trial_evidence(trial.id, common, stored.get(trial.id), executions)
+            _since_first_sample(
+                _trial_evidence(trial.id, common, stored.get(trial.id), executions), first_samples
+            )
             for trial in planned.get(number, ())
         )
         cells.append(CellEvidence(place=place, cell=cell, trials=trials))
@@ -172,6 +176,26 @@ def _trial_evidence(
         machines=read(lambda: stored.resources),
         stream=read(lambda: stored.zfs_stream),
     )
+
+
+def _first_samples(run: Run) -> Mapping[str, ClusterSample]:
+    """The first sample of each Ceph cluster in the run, by its fsid."""
+    found: dict[str, ClusterSample] = {}
+    for trial in sorted(run.trials, key=lambda trial: trial.record.started_at):
+        for sample in _if_readable(partial(getattr, trial, "cluster")) or ():
+            if isinstance(sample, ClusterSample):
+                found.setdefault(sample.status.fsid, sample)
+                break
+    return found
+
+
+def _since_first_sample(
+    trial: TrialEvidence, first_samples: Mapping[str, ClusterSample]
+) -> TrialEvidence:
+    samples = () if isinstance(trial.cluster, FormatError) else trial.cluster
+    own = next((sample for sample in samples if isinstance(sample, ClusterSample)), None)
+    first = first_samples.get(own.status.fsid) if own else None
+    return trial if first is None or first == own else replace(trial, cluster_before=first)
 
 
 def with_neighbours(run: RunEvidence) -> RunEvidence:

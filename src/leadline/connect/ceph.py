@@ -11,10 +11,13 @@ import ctypes
 import errno
 import json
 import os
+import selectors
 import socket
 import struct
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -118,6 +121,13 @@ class Connection:
 
     def mon_json(self, prefix: str, /, **arguments: object) -> Any:
         return json.loads(self.mon(prefix, format="json", **arguments))
+
+    def ask_greetings(
+        self, addresses: Mapping[str, tuple[str, int]], within_s: float
+    ) -> Mapping[str, str]:
+        """Return, by daemon, why it does not greet a new connection in time; empty where it does.
+        The addresses are hosts by number, and ports. Blocks for `within_s` at most."""
+        return self._call(lambda: _ask_greetings(addresses, within_s))
 
     def close(self) -> None:
         """End the connection; may be called twice."""
@@ -263,6 +273,40 @@ def _connect_error(number: int, access: CephAccess) -> LeadlineError:
         context=context,
         hint="check that its monitors run and are reachable from here",
     )
+
+
+# Every daemon sends it first, before any authentication: `ceph v2`, or `ceph v027` in the protocol
+# before Nautilus (src/msg/async/ProtocolV2.cc and ProtocolV1.cc).
+_GREETING = b"ceph v"
+
+
+def _ask_greetings(addresses: Mapping[str, tuple[str, int]], within_s: float) -> Mapping[str, str]:
+    reasons: dict[str, str] = {}
+    with ExitStack() as stack:
+        waiting = stack.enter_context(selectors.DefaultSelector())
+        for name, (host, port) in addresses.items():
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            stream = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            stream.setblocking(False)
+            number = stream.connect_ex((host, port))
+            if number in (0, errno.EINPROGRESS):
+                waiting.register(stream, selectors.EVENT_READ, (name, stream))
+            else:
+                reasons[name] = os.strerror(number)
+        end = time.monotonic() + within_s
+        while waiting.get_map() and time.monotonic() < end:
+            for key, _ in waiting.select(max(0.0, end - time.monotonic())):
+                name, stream = key.data
+                waiting.unregister(stream)
+                try:
+                    greeting = stream.recv(len(_GREETING))
+                except OSError as error:
+                    reasons[name] = error.strerror or str(error)
+                else:
+                    reasons[name] = "" if greeting == _GREETING else "no greeting of Ceph"
+        for key in waiting.get_map().values():
+            reasons[key.data[0]] = f"no greeting within {within_s:g} s"
+    return reasons
 
 
 _ANSWER_LENGTH = struct.Struct(">I")

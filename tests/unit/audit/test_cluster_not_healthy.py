@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from leadline.audit.registry import audit, page
 from leadline.audit.rule import RuleFinding
 from leadline.audit.rules.cluster_not_healthy import CHECKS, Weight, check
 from leadline.findings import Finding, Severity
-from leadline.formats.ceph.status import parse_cluster_log
+from leadline.formats.ceph.status import ClusterSample, parse_cluster_log
+from leadline.inventory.layer import Layer, LayerKind
 from tests.unit.audit.audit_archives import Stored, build, cell
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "ceph-status"
@@ -56,15 +58,41 @@ def status(
 
 def judged(*seen: dict[str, Any] | str, period_s: float = 2.0) -> list[RuleFinding]:
     """Findings of a watch that saw these statuses, or missed them for the reason given."""
+    return found(*seen, period_s=period_s)
+
+
+def found(
+    *seen: dict[str, Any] | str,
+    daemons: Sequence[dict[str, Any]] = (),
+    stack: tuple[Layer, ...] = (),
+    before: ClusterSample | None = None,
+    period_s: float = 2.0,
+) -> list[RuleFinding]:
+    """Findings of a watch that also saw these daemons, one mapping per status."""
     lines = [
         {"at": "2026-11-21T06:00:00Z", "elapsed_s": number * period_s}
         | ({"error": one} if isinstance(one, str) else {"status": one})
+        | ({"daemons": daemons[number]} if daemons else {})
         for number, one in enumerate(seen)
     ]
     content = b"\n".join(json.dumps(line).encode() for line in lines)
-    return list(
-        check.check(TrialEvidence(place=Place(), windows={}, cluster=parse_cluster_log(content)))
+    trial = TrialEvidence(
+        place=Place(),
+        windows={},
+        cluster=parse_cluster_log(content),
+        cluster_before=before,
+        stack=stack,
     )
+    return list(check.check(trial))
+
+
+def daemons(**silent: str) -> dict[str, Any]:
+    """The daemons of the maps; `mds_a="reason"` is one that does not answer."""
+    gids = {"mon.a": 0, "mgr.x": 4102, "mds.a": 4118}
+    return {
+        name: {"gid": gid, "silent": silent.get(name.replace(".", "_"), "")}
+        for name, gid in gids.items()
+    }
 
 
 # --- recorded ------------------------------------------------------------------------------------
@@ -231,6 +259,120 @@ def test_silent_on_an_osd_that_was_out_before() -> None:
 
 def test_silent_on_a_new_map_alone() -> None:
     assert judged(status(), status(epoch=140)) == []
+
+
+# --- daemons -------------------------------------------------------------------------------------
+
+REFUSED = "Connection refused"
+ON_IMAGE = (Layer(kind=LayerKind.IMAGE, name="rep3/x"), Layer(kind=LayerKind.POOL, name="rep3"))
+
+
+def test_a_dead_manager_is_named_and_its_pg_states_are_old() -> None:
+    seen = [daemons(), daemons(), *[daemons(mgr_x=REFUSED)] * 2]
+    lost, blind = found(*[status()] * 4, daemons=seen)
+    assert {lost.severity, blind.severity} == {Severity.INFO}
+    assert "mgr.x gave no answer Connection refused (4-6 s)" in lost.message
+    assert blind.evidence["blind_samples"] == 2
+    assert blind.evidence["unobserved_s"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("stack", "severity"),
+    [
+        ((), Severity.WARNING),
+        (ON_IMAGE, Severity.INFO),
+        (ON_IMAGE[1:], Severity.INFO),
+        ((Layer(kind=LayerKind.FUSE, name="/mnt"), ON_IMAGE[1]), Severity.WARNING),
+    ],
+)
+def test_a_dead_mds_counts_where_the_trial_may_need_it(
+    stack: tuple[Layer, ...], severity: Severity
+) -> None:
+    seen = [daemons(), daemons(mds_a=REFUSED), daemons(mds_a=REFUSED)]
+    (dead,) = found(*[status()] * 3, daemons=seen, stack=stack)
+    assert dead.severity is severity
+    assert "mds.a gave no answer" in dead.message
+    (down,) = found(status(), status(checks={"MDS_ALL_DOWN": "it"}), stack=stack)
+    assert down.severity is severity
+
+
+def test_a_dead_monitor_of_several() -> None:
+    (dead,) = found(*[status()] * 2, daemons=[daemons(), daemons(mon_a=REFUSED)])
+    assert dead.severity is Severity.WARNING
+    assert "mon.a gave no answer" in dead.message
+
+
+def test_silent_on_one_late_greeting_and_on_a_daemon_that_never_answers() -> None:
+    late = "no greeting within 2 s"
+    seen = [daemons(), daemons(mds_a=late), daemons()]
+    assert found(*[status()] * 3, daemons=seen) == []
+    assert found(*[status()] * 3, daemons=[daemons(mds_a=REFUSED)] * 3) == []
+    assert found(*[status()] * 3, daemons=[daemons(), *[daemons(mds_a=late)] * 2]) != []
+
+
+def test_a_daemon_that_restarted_or_left() -> None:
+    again = daemons() | {"mgr.x": {"gid": 5000, "silent": ""}}
+    gone = {name: daemon for name, daemon in again.items() if name != "mds.a"}
+    lost, _ = found(*[status()] * 3, daemons=[daemons(), again, gone])
+    assert lost.severity is Severity.INFO
+    assert "mgr.x restarted (2 s)" in lost.message
+    assert "mds.a left the cluster's maps (4 s)" in lost.message
+
+
+def test_a_takeover_of_a_rank() -> None:
+    replay, taken = status(), status()
+    for document, state in ((replay, "up:replay"), (taken, "up:active")):
+        document["fsmap"]["by_rank"][0] |= {"name": "b", "status": state, "gid": 5000}
+    (finding,) = found(status(), replay, taken)
+    assert finding.severity is Severity.WARNING
+    assert "mds.a up:active -> mds.b up:replay -> mds.b up:active (2-4 s)" in finding.message
+
+
+def test_a_rank_without_an_mds() -> None:
+    failed = status()
+    failed["fsmap"]["by_rank"] = []
+    (finding,) = found(status(), failed)
+    assert "MDS rank 0 mds.a up:active -> failed (2 s)" in finding.message
+
+
+def test_an_election_of_the_same_quorum() -> None:
+    later = status() | {"election_epoch": HEALTHY["election_epoch"] + 2}
+    (finding,) = found(status(), later, later)
+    assert finding.severity is Severity.WARNING
+    assert "the monitors held an election (2 s)" in finding.message
+
+
+def test_no_manager_is_reported_before_its_health_check() -> None:
+    without = status()
+    without["mgrmap"]["available"] = False
+    lost, blind = found(status(), without)
+    assert "no manager was active (2 s)" in lost.message
+    assert blind.evidence["blind_samples"] == 1
+
+
+def test_a_gateway_that_left() -> None:
+    serving = status()
+    serving["servicemap"]["services"] = {"rgw": {"daemons": {"summary": "", "a": {"gid": 4400}}}}
+    (finding,) = found(serving, status())
+    assert finding.severity is Severity.INFO
+    assert "rgw.a left the cluster's maps (2 s)" in finding.message
+
+
+def test_what_was_lost_before_this_trial() -> None:
+    document = json.dumps({"at": "x", "elapsed_s": 0.0, "status": status(), "daemons": daemons()})
+    (before,) = parse_cluster_log(document.encode())
+    assert isinstance(before, ClusterSample)
+    fewer = status(num_up_osds=5, num_in_osds=5)
+    gone = {name: daemon for name, daemon in daemons().items() if name != "mds.a"}
+    lost, disturbed = found(fewer, fewer, daemons=[gone, gone], before=before)
+    assert "mds.a left the cluster's maps since the run's first trial" in lost.message
+    assert disturbed.severity is Severity.WARNING
+    assert "OSDs up 6 -> 5 since the run's first trial" in disturbed.message
+    # Dead since the first trial, and still in the maps.
+    seen = [daemons(mds_a=REFUSED)] * 2
+    (dead,) = found(status(), status(), daemons=seen, before=before)
+    assert "mds.a gave no answer" in dead.message
+    assert found(status(), status(), daemons=[daemons()] * 2, before=before) == []
 
 
 # --- Ceph's own checks ---------------------------------------------------------------------------

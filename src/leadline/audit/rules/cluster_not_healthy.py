@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
+from leadline.audit.ceph_daemons import DaemonChange, Role, find_changes, stretches
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
-from leadline.formats.ceph.status import ClusterSample, ClusterStatus, Health, HealthCheck
+from leadline.formats.ceph.status import (
+    ClusterSample,
+    ClusterStatus,
+    Health,
+    HealthCheck,
+    MissedSample,
+)
 from leadline.formats.result import FormatError
+from leadline.inventory.layer import LayerKind
 from leadline.units import format_duration
 
 # The PG states of a status can be this old: OSDs report every 5 s (mgr_stats_period), the manager
@@ -124,22 +132,33 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     samples = list(zip(trial.cluster, all_spans, strict=True))
     seen = [sample for sample, _ in samples if isinstance(sample, ClusterSample)]
     spans = [span for sample, span in samples if isinstance(sample, ClusterSample)]
+    changes = list(find_changes(seen, trial.cluster_before))
     if seen:
-        yield from _disturbance(seen, spans)
-    missed = len(trial.cluster) - len(seen)
-    blind = [_blind(seen, index) for index in range(len(seen))]
+        yield from _disturbance(seen, spans, trial, changes)
+    missed = [
+        index for index, sample in enumerate(trial.cluster) if isinstance(sample, MissedSample)
+    ]
+    quiet = frozenset[int]().union(
+        *(change.samples for change in changes if change.role is Role.MANAGER)
+    )
+    blind = [index in quiet or _blind(seen, index) for index in range(len(seen))]
     if not missed and not any(blind):
         return
     unobserved_s = sum(all_spans) - sum(
         span for span, bad in zip(spans, blind, strict=True) if not bad
     )
-    causes = [f"{missed} got no answer"] if missed else []
+    times = [sample.elapsed_s for sample in trial.cluster]
+    causes = (
+        [f"{len(missed)} got no answer of a monitor ({_format_times(missed, times)})"]
+        if missed
+        else []
+    )
     causes += [f"{sum(blind)} found no manager, or one without all PGs"] if any(blind) else []
     yield _unobserved(
         f"Of {len(trial.cluster)} samples of the cluster's health {' and '.join(causes)}",
         {
             "samples": len(trial.cluster),
-            "missed_samples": missed,
+            "missed_samples": len(missed),
             "blind_samples": sum(blind),
             "unobserved_s": unobserved_s,
         },
@@ -148,18 +167,32 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """One kind of problem and its samples."""
+    """One kind of problem and its samples. `harmless`: the trial's I/O does not wait for it."""
 
     name: str
     samples: frozenset[int]
     detail: str = ""
     unavailable: bool = False
+    harmless: bool = False
 
 
-def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[RuleFinding]:
-    problems = [*_availability(samples), *_checks(samples), *_work(samples), *_changes(samples)]
-    if not problems:
-        return
+def _disturbance(
+    samples: list[ClusterSample],
+    spans: list[float],
+    trial: TrialEvidence,
+    changes: list[DaemonChange],
+) -> Iterator[RuleFinding]:
+    before = trial.cluster_before
+    found = [
+        *_availability(samples),
+        *_checks(samples, _may_use_cephfs(trial)),
+        *_work(samples),
+        *_changes(samples),
+        *_daemons(changes, _may_use_cephfs(trial)),
+        *(_since(before.status, samples) if before else ()),
+    ]
+    problems = [problem for problem in found if not problem.harmless]
+    harmless = [problem for problem in found if problem.harmless]
     times = [sample.elapsed_s for sample in samples]
 
     def seconds(of: list[_Problem]) -> float:
@@ -167,6 +200,23 @@ def _disturbance(samples: list[ClusterSample], spans: list[float]) -> Iterator[R
             spans[index] for index in frozenset[int]().union(*(problem.samples for problem in of))
         )
 
+    if harmless:
+        listed = "; ".join(_format_problem(problem, times) for problem in harmless)
+        yield RuleFinding(
+            severity=Severity.INFO,
+            evidence={
+                "samples": len(samples),
+                "watched_s": sum(spans),
+                "affected_s": seconds(harmless),
+                "changes": len(harmless),
+            },
+            message="Daemons of the cluster changed that the I/O of this trial does not pass: "
+            f"{listed}.",
+            remedy="Look at the log of the daemon (`ceph crash ls`), and start it before the next "
+            "run.",
+        )
+    if not problems:
+        return
     unavailable = [problem for problem in problems if problem.unavailable]
     affected_s, unavailable_s = seconds(problems), seconds(unavailable)
     shown = f"{format_duration(affected_s)} of the {format_duration(sum(spans))} watched"
@@ -209,7 +259,7 @@ def _availability(samples: list[ClusterSample]) -> Iterator[_Problem]:
         samples,
         lambda status: Weight.PASSING in _weights(status) or _inactive(status, BLOCKED) > 0,
     )
-    for stretch in _stretches(paused):
+    for stretch in stretches(sorted(paused)):
         states = [samples[index].status for index in stretch]
         lasted = samples[stretch[-1]].elapsed_s - samples[stretch[0]].elapsed_s
         if lasted < REPORT_AGE_S and all(_inactive(status, UNREPORTED) == 0 for status in states):
@@ -226,18 +276,51 @@ def _availability(samples: list[ClusterSample]) -> Iterator[_Problem]:
         )
 
 
-def _checks(samples: list[ClusterSample]) -> Iterator[_Problem]:
+def _may_use_cephfs(trial: TrialEvidence) -> bool:
+    """Whether the trial's I/O may need an MDS: it does not on an image, or in a pool itself."""
+    kinds = {layer.kind for layer in trial.stack}
+    return LayerKind.IMAGE not in kinds and kinds != {LayerKind.POOL}
+
+
+def _daemons(changes: list[DaemonChange], cephfs: bool) -> Iterator[_Problem]:
+    """Yield daemons that died, left or restarted."""
+    disturbing = {Role.MONITOR, Role.METADATA} if cephfs else {Role.MONITOR}
+    for change in changes:
+        yield _Problem(
+            change.text,
+            change.samples,
+            change.detail,
+            harmless=change.role not in disturbing,
+        )
+
+
+def _since(before: ClusterStatus, samples: list[ClusterSample]) -> Iterator[_Problem]:
+    """Yield what the cluster lost or gained between the run's first trial and this one."""
+    now, everywhere = samples[0].status, frozenset(range(len(samples)))
+    for name, then, value, harmless in (
+        ("OSDs up", before.osds_up, now.osds_up, False),
+        ("OSDs in", before.osds_in, now.osds_in, False),
+        ("monitors in quorum", before.monitors_in_quorum, now.monitors_in_quorum, True),
+    ):
+        if then != value:
+            detail = f"{then} -> {value} since the run's first trial"
+            yield _Problem(name, everywhere, detail, harmless=harmless)
+
+
+def _checks(samples: list[ClusterSample], cephfs: bool) -> Iterator[_Problem]:
     """Yield Ceph's own checks, each once."""
     codes: dict[str, set[int]] = {}
     severe: set[str] = set()
+    unused: set[str] = set()
     for index, sample in enumerate(samples):
         for reported in sample.status.checks:
             weighed = weight(reported)
             if weighed in (Weight.UNAVAILABLE, Weight.DISTURBED, Weight.CEPHFS):
                 codes.setdefault(reported.code, set()).add(index)
                 severe |= {reported.code} if weighed is Weight.UNAVAILABLE else set()
+                unused |= {reported.code} if weighed is Weight.CEPHFS and not cephfs else set()
     for code, seen in codes.items():
-        yield _Problem(code, frozenset(seen), unavailable=code in severe)
+        yield _Problem(code, frozenset(seen), unavailable=code in severe, harmless=code in unused)
 
 
 def _work(samples: list[ClusterSample]) -> Iterator[_Problem]:
@@ -366,17 +449,6 @@ def _where(samples: list[ClusterSample], holds: Callable[[ClusterStatus], bool])
     return frozenset(index for index, sample in enumerate(samples) if holds(sample.status))
 
 
-def _stretches(indices: Iterable[int]) -> Iterator[list[int]]:
-    run: list[int] = []
-    for index in sorted(indices):
-        if run and index != run[-1] + 1:
-            yield run
-            run = []
-        run.append(index)
-    if run:
-        yield run
-
-
 def _spans(times: list[float]) -> list[float]:
     """Return the seconds of each sample: half of the time to its neighbours."""
     edges = [times[0], *((before + after) / 2 for before, after in pairwise(times)), times[-1]]
@@ -385,12 +457,16 @@ def _spans(times: list[float]) -> list[float]:
 
 def _format_problem(problem: _Problem, times: list[float]) -> str:
     detail = f" {problem.detail}" if problem.detail else ""
-    stretches = [
+    return f"{problem.name}{detail} ({_format_times(problem.samples, times)})"
+
+
+def _format_times(indices: Iterable[int], times: list[float]) -> str:
+    """Format the times of samples: `2-6 s, 10 s`."""
+    shown = [
         f"{times[run[0]]:.0f} s" if len(run) == 1 else f"{times[run[0]]:.0f}-{times[run[-1]]:.0f} s"
-        for run in _stretches(problem.samples)
+        for run in stretches(sorted(indices))
     ]
-    shown = stretches if len(stretches) <= 3 else [*stretches[:2], "...", stretches[-1]]
-    return f"{problem.name}{detail} ({', '.join(shown)})"
+    return ", ".join(shown if len(shown) <= 3 else [*shown[:2], "...", shown[-1]])
 
 
 def _unobserved(fact: str, numbers: dict[str, float]) -> RuleFinding:

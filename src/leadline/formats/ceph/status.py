@@ -8,7 +8,7 @@ where there are any (mon/PGMap.cc).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -72,6 +72,38 @@ def _pg_states(stored: Sequence[_PgState]) -> dict[str, int]:
     return {state.state_name: state.count for state in stored}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """A rank of a CephFS and the MDS that holds it; `state` as Ceph names it (`up:active`). `gid`
+    changes with a restart; 0 before Nautilus."""
+
+    filesystem: Annotated[_Integer, Field(validation_alias="filesystem_id")]
+    rank: _Integer
+    name: str
+    state: Annotated[str, Field(validation_alias="status")]
+    gid: _Integer = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A daemon of the maps. `gid` changes with a restart (0 for a monitor). `silent` is why it did
+    not answer; empty where it did, or was not asked."""
+
+    gid: _Integer = 0
+    silent: str = ""
+
+
+def service_daemons(status: Any) -> dict[str, int]:
+    """Return the gid of every daemon that registered as a service (gateways, mirrors), by name."""
+    services = status.get("servicemap", {}).get("services", {})
+    return {
+        f"{service}.{name}": daemon["gid"]
+        for service, entry in services.items()
+        for name, daemon in entry["daemons"].items()
+        if name != "summary"
+    }
+
+
 def _at(*path: str) -> object:
     return Field(validation_alias=AliasPath(*path))
 
@@ -85,11 +117,16 @@ class ClusterStatus:
     before Octopus, which does not report them.
     """
 
+    fsid: str = ""
     health: Annotated[Health, _at("health", "status")]
     checks: Annotated[
         tuple[HealthCheck, ...], Converted(dict[str, _Check], _checks), _at("health", "checks")
     ]
     monitors_in_quorum: Annotated[int, Converted(list[Any], len), _at("quorum")]
+    election_epoch: _Integer = 0
+    manager_available: Annotated[bool, _at("mgrmap", "available")] = True
+    ranks: Annotated[tuple[Rank, ...], _at("fsmap", "by_rank")] = ()
+    services: Mapping[str, _Integer] = field(default_factory=dict)
     osdmap_epoch: Annotated[_Integer, _at("osdmap", "epoch")]
     osds_up: Annotated[_Integer, _at("osdmap", "num_up_osds")]
     osds_in: Annotated[_Integer, _at("osdmap", "num_in_osds")]
@@ -126,21 +163,29 @@ class ClusterStatus:
         )
 
 
-def _with_flat_osdmap(status: Any) -> Any:
-    """Until Nautilus the OSD map is an object `osdmap` in `osdmap`."""
-    outer = status.get("osdmap") if isinstance(status, dict) else None
+def _flattened(status: Any) -> Any:
+    """Until Nautilus the OSD map is an object `osdmap` in `osdmap`. Services are nested deeper."""
+    if not isinstance(status, dict):
+        return status
+    outer = status.get("osdmap")
     if isinstance(outer, dict) and "osdmap" in outer:
-        return {**status, "osdmap": outer["osdmap"]}
-    return status
+        status = {**status, "osdmap": outer["osdmap"]}
+    try:
+        return {**status, "services": service_daemons(status)}
+    except (AttributeError, KeyError, TypeError):
+        raise ValueError("the services are not those of a status") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSample:
-    """The status at one moment: ISO 8601 in UTC, and seconds since the watch began."""
+    """The status at one moment: ISO 8601 in UTC, and seconds since the watch began. `daemons` are
+    those of the monitors', managers' and MDS maps by name (`mds.a`); empty where they are unknown,
+    as in archives of earlier versions."""
 
     at: str
     elapsed_s: _Float
-    status: Annotated[ClusterStatus, BeforeValidator(_with_flat_osdmap)]
+    status: Annotated[ClusterStatus, BeforeValidator(_flattened)]
+    daemons: Mapping[str, Daemon] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,13 +226,13 @@ def parse_cluster_log(content: bytes) -> tuple[ClusterSample | MissedSample, ...
     """Parse a `cluster.jsonl`. A line with `same` has the status of the line before. Raises
     FormatError with the line and the path."""
     samples: list[ClusterSample | MissedSample] = []
-    last: ClusterStatus | None = None
+    last: ClusterSample | None = None
     for number, line in parse_lines(content, _LINE, "the record of a cluster"):
         if isinstance(line, _SameLine):
             if last is None:
                 raise line_error(number, ".same", "there is no status before it")
-            samples.append(ClusterSample(at=line.at, elapsed_s=line.elapsed_s, status=last))
+            samples.append(replace(last, at=line.at, elapsed_s=line.elapsed_s))
         else:
-            last = line.status if isinstance(line, ClusterSample) else last
+            last = line if isinstance(line, ClusterSample) else last
             samples.append(line)
     return tuple(samples)

@@ -6,8 +6,9 @@ count and a sum of seconds), and the sizes of clients' operations from `perf his
 `{"at", "elapsed_s", "perf"}` in between, commit and apply latency in nanoseconds by OSD from `osd
 perf`; `{"at", "elapsed_s", "error"}` without an answer.
 
-`cluster.jsonl`: `{"at", "elapsed_s", "status"}` after a change of the status; `{"at", "elapsed_s",
-"same": true, "io"}` where only client I/O and usage changed; `{"at", "elapsed_s", "error"}`.
+`cluster.jsonl`: `{"at", "elapsed_s", "status", "daemons"}` after a change of the status or of the
+daemons that answer; `{"at", "elapsed_s", "same": true, "io"}` where only client I/O and usage
+changed; `{"at", "elapsed_s", "error"}`.
 
 `image-counters.jsonl`: `{"at", "elapsed_s", "image", "client", "counters"}`, the counters since the
 client started (a latency is a pair of a count and a sum of seconds), added up over its processes;
@@ -30,7 +31,9 @@ import orjson
 from leadline.archive import layout
 from leadline.connect.ceph import ask_admin_socket
 from leadline.formats.ceph.counters import COUNTS, KEPT, LATENCIES, OBJECTER, SIZES
+from leadline.formats.ceph.status import service_daemons
 from leadline.probes.watches.base import Line, SamplingWatch, describe_error
+from leadline.probes.watches.ceph_daemons import CephDaemons, Monitors
 
 # Each OSD has its own connection and answers within milliseconds. A trial waits this long for all
 # of them; the others are reported as not asked. Histograms follow in the remaining time.
@@ -174,14 +177,9 @@ _VOLATILE_PGMAP = (
 )
 
 
-class Monitors(Protocol):
-    """The part of `leadline.connect.ceph.Connection` that the status needs."""
-
-    def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes: ...
-
-
 class ClusterWatch(SamplingWatch):
-    """Samples the cluster's status. `patience_s` should be the connection's timeout."""
+    """Samples the cluster's status and which daemons answer. `patience_s` should be the
+    connection's timeout."""
 
     def __init__(
         self,
@@ -193,16 +191,25 @@ class ClusterWatch(SamplingWatch):
     ) -> None:
         super().__init__(folder / layout.CLUSTER, period_s=period_s, patience_s=patience_s)
         self._monitors = monitors
+        self._daemons = CephDaemons(monitors)
         self._last: object = None
 
     def _sample(self, *, end: bool) -> Line:
         status = _drop_modules(orjson.loads(self._monitors.mon("status", format="json")))
-        seen = _stable_part(status)
+        line = {"status": status, **self._ask_daemons(status)}
+        seen = {**line, "status": _stable_part(status)}
         if seen == self._last:
             pgmap = status["pgmap"]
             return {"same": True, "io": {key: pgmap[key] for key in _IO if key in pgmap}}
         self._last = seen
-        return {"status": status}
+        return line
+
+    def _ask_daemons(self, status: Any) -> Line:
+        """Return the daemons, or why they are unknown: the status counts more than they do."""
+        try:
+            return {"daemons": self._daemons.sample(status)}
+        except Exception as error:
+            return {"daemons_unknown": describe_error(error)}
 
 
 def _drop_modules(status: Any) -> Any:
@@ -218,7 +225,7 @@ def _stable_part(status: Any) -> object:
     """Return the status without volatile values. Raises for anything but a status."""
     pgmap = {key: value for key, value in status["pgmap"].items() if key not in _VOLATILE_PGMAP}
     rest = {key: value for key, value in status.items() if key not in _VOLATILE_TOP}
-    return {**rest, "pgmap": pgmap}
+    return {**rest, "pgmap": pgmap, "services": service_daemons(status)}
 
 
 # The counters of librbd end with its process. So they are read four times a second (less often with
