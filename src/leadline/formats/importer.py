@@ -97,6 +97,8 @@ _MODULES = {
     "elbencho": "foreign.elbencho",
     "vdbench": "foreign.vdbench",
     "ioping": "foreign.ioping",
+    "cosbench": "foreign.cosbench",
+    "density-ramp": "foreign.density_ramp",
     "zpool-iostat": "zfs.iostat_import",
     "fio-terse": "fio.terse",
     "fio-log": "fio.logs_import",
