@@ -98,6 +98,7 @@ _MODULES = {
     "vdbench": "foreign.vdbench",
     "ioping": "foreign.ioping",
     "cosbench": "foreign.cosbench",
+    "warp": "foreign.warp",
     "density-ramp": "foreign.density_ramp",
     "zpool-iostat": "zfs.iostat_import",
     "fio-terse": "fio.terse",
