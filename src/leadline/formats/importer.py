@@ -87,6 +87,7 @@ class Refused:
 # tree, which holds files of other kinds, then those whose mark is unmistakable.
 _MODULES = {
     "cbt": "foreign.cbt",
+    "benchmark-operator": "foreign.benchmark_operator",
     "fio-json": "fio.json_import",
     "kbench": "foreign.kbench",
     "kubestr": "foreign.kubestr",
