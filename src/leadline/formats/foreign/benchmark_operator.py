@@ -24,6 +24,8 @@ TOOL: Final = "benchmark-operator"
 _SUM: Final = "All clients"
 _DEEPEST: Final = 4
 _BOM: Final = b"\xef\xbb\xbf"
+# Every document has them.
+_WORDS: Final = (b'"fio-version"', b'"cluster_name"', b'"uuid"')
 
 
 def parse_documents(content: bytes) -> tuple[Result, ...]:
@@ -58,6 +60,8 @@ def _documents(content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
     content = content.removeprefix(_BOM)
     if not content.strip():
         raise FormatError.empty("the file is empty")
+    if not any(word in content for word in _WORDS):
+        raise FormatError.unreadable("this is no document of benchmark-operator")
     try:
         whole = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -67,12 +71,12 @@ def _documents(content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _lines(content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    start = 0
+    start, stop = 0, len(content.rstrip())
     for number, line in enumerate(content.split(b"\n"), start=1):
         end = start + len(line)
         if line.strip():
             # The last line of a dump that was stopped has no end.
-            last = end >= len(content.rstrip())
+            last = end >= stop
             document = load_json(
                 content, start, end, f"the document of line {number}", open_end=last
             )
@@ -118,9 +122,7 @@ def _execution(documents: list[Mapping[str, Any]]) -> Iterator[Result]:
 
 def _recognises(name: str, head: bytes) -> bool:
     start = head.lstrip(_BOM + b" \r\n\t")[:1]
-    return start in (b"{", b"[") and all(
-        word in head for word in (b'"fio-version"', b'"cluster_name"', b'"uuid"')
-    )
+    return start in (b"{", b"[") and all(word in head for word in _WORDS)
 
 
 IMPORTER = Importer(

@@ -47,7 +47,8 @@ _TEXT = re.compile(r"OPERATION +RESULT TYPE +FIRST DONE +LAST DONE")
 _COMMAND: Final = "COMMAND LINE:"
 # `WRITE     Elapsed ms       :      84135     110109`; the operation is in the first row only.
 _ROW = re.compile(
-    r"(?P<operation>[A-Z][A-Z0-9+_-]*)? +(?P<what>[A-Za-z][A-Za-z0-9/% ]*?) +: +(?P<values>.+)",
+    r"(?P<operation>[A-Z][A-Z0-9+_-]{0,30})? {1,30}"
+    r"(?P<what>[A-Za-z][A-Za-z0-9/% ]{0,30}?) {1,30}: +(?P<values>.+)",
     re.ASCII,
 )
 # `110109`, `2m5.755s`, `1h2m3s`, `26ms`.

@@ -42,7 +42,10 @@ _AVERAGE = re.compile(
     re.ASCII,
 )
 _REQUESTS = re.compile(r" ?\* (?:Reqs: )?(?P<fields>Avg: .*)")
-_FIELD = re.compile(r"([A-Za-z]+|\d+%): ([0-9.]+[a-zµ]+(?:[0-9.]+[a-z]+)*)", re.ASCII)
+_FIELD = re.compile(
+    r"\b([A-Za-z]{1,12}|\d{1,3}%): ([0-9.]{1,30}[a-zµ]{1,3}(?:[0-9.]{1,30}[a-z]{1,2}){0,3})",
+    re.ASCII,
+)
 _DURATION_PART = re.compile(r"([0-9.]+)(h|ms|m|s|us|µs|ns)")
 _SECONDS: Final = {
     "h": 3600.0,

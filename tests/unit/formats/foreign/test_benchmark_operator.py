@@ -88,7 +88,8 @@ def test_an_execution_that_is_broken_leaves_the_others() -> None:
         (DUMP.splitlines()[-1], "empty-result", "no document"),
         (DUMP[:-40], "truncated-result", "cut off"),
         (DUMP.replace(b'"_score":1', b'"_score":x', 1), "unreadable-result", "line 1"),
-        (b"[1]", "unreadable-result", "no document of Elasticsearch"),
+        (b"[1]", "unreadable-result", "no document of benchmark-operator"),
+        (b'["\\"uuid\\"", 1, {"uuid": 1}]', "unreadable-result", "no document of Elasticsearch"),
     ],
 )
 def test_what_is_not_understood_is_refused(content: bytes, condition: str, fact: str) -> None:
