@@ -50,6 +50,7 @@ EXPECTED = {
     "ioping": set(),
     "elbencho": set(),
     "warp": set(),
+    "sibench": set(),
     "density-ramp": set(),
     "cosbench": {"engine-error"},
     "benchmark-operator": {"unstable-repeats"},

@@ -100,6 +100,7 @@ _MODULES = {
     "ioping": "foreign.ioping",
     "cosbench": "foreign.cosbench",
     "warp": "foreign.warp",
+    "sibench": "foreign.sibench",
     "density-ramp": "foreign.density_ramp",
     "zpool-iostat": "zfs.iostat_import",
     "fio-terse": "fio.terse",
