@@ -87,6 +87,7 @@ class Refused:
 # tree, which holds files of other kinds, then those whose mark is unmistakable.
 _MODULES = {
     "cbt": "foreign.cbt",
+    "benchmark-operator": "foreign.benchmark_operator",
     "fio-json": "fio.json_import",
     "kbench": "foreign.kbench",
     "kubestr": "foreign.kubestr",
@@ -97,6 +98,10 @@ _MODULES = {
     "elbencho": "foreign.elbencho",
     "vdbench": "foreign.vdbench",
     "ioping": "foreign.ioping",
+    "cosbench": "foreign.cosbench",
+    "warp": "foreign.warp",
+    "sibench": "foreign.sibench",
+    "density-ramp": "foreign.density_ramp",
     "zpool-iostat": "zfs.iostat_import",
     "fio-terse": "fio.terse",
     "fio-log": "fio.logs_import",

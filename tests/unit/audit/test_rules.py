@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from leadline.archive.records import Extent, Problem, Processor, TrialStatus
+from leadline.archive.records import Extent, Problem, Processor, Session, TrialStatus
 from leadline.audit.registry import audit
 from leadline.findings import Finding, Severity
+from leadline.importing.archives import Labels, import_results
+from leadline.importing.gather import gather
 from leadline.metrics import Op
 from leadline.plan.models import Pattern
+from tests.conftest import ROOT
 from tests.unit.audit.audit_archives import SPAN, Judge, Stored, build, cell
 
 
@@ -128,6 +132,15 @@ def test_engine_error_leaves_an_unreadable_output_to_its_own_code(judge: Judge) 
         "problem": Problem(code="format-invalid", fact="fio's output is empty"),
     }
     assert [one.code for one in judge(Stored(content=b"", record=record))] == ["empty-result"]
+
+
+def test_engine_error_fires_where_operations_of_an_imported_result_failed(tmp_path: Path) -> None:
+    file = ROOT / "tests" / "recorded" / "imports" / "cosbench" / "w55-1cont_4kb.csv"
+    session = Session(started_at="", hostname="", leadline_version="", python_version="")
+    (run,) = import_results(gather("auto", [file]), tmp_path, Labels(run="r"), session).runs
+    (found,) = of("engine-error", audit(run))
+    assert found.severity is Severity.ERROR
+    assert "25.1% of the reads of the stage s2-" in found.message
 
 
 def test_engine_error_is_silent_on_success(judge: Judge) -> None:

@@ -10,8 +10,9 @@ from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.audit.rules.rate_not_reached import behind
+from leadline.audit.rules.unfamiliar_output import format_notes
 from leadline.findings import Severity
-from leadline.formats.result import FormatError
+from leadline.formats.result import FormatError, NoteKind
 
 
 @rule(
@@ -42,6 +43,14 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                     f"({_meaning(job.error)}). Its figures cover the I/Os before the error.",
                     remedy="Find the cause in the target's logs, and run the trial again.",
                 )
+        failed = [note for note in output.notes if note.kind is NoteKind.FAILED_OPERATIONS]
+        if failed:
+            yield RuleFinding(
+                severity=Severity.ERROR,
+                evidence={"notes": len(failed)},
+                message=f"Operations failed: {format_notes(failed)}. The figures cover the others.",
+                remedy="Find the cause in the target's logs, and run the trial again.",
+            )
 
 
 def _ended_badly(record: TrialRecord) -> RuleFinding:

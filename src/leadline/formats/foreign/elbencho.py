@@ -1,23 +1,31 @@
-"""elbencho's results: its CSV (`--csvfile`) and its JSON (`--jsonfile`, one object a line).
+"""elbencho's results: its CSV (`--csvfile`), its JSON (`--jsonfile`, one object a line), its text
+(`--resfile`, or what it prints) and its live statistics (`--livecsv`).
 
-Both hold one record per phase. Of the two columns of every figure the one of the last finisher is
-taken: until then the phase ran, while that of the first finisher (`[first]`, a stonewall) is of the
-time when all workers were still busy. Figures of the CSV are cut to whole I/Os and MiB per second,
-those of the JSON to whole bytes; the CSV's sum of MiB, cut as well, says no more than its rate and
-is not taken for a count of bytes. In a mixed phase the figures without `rwmix read` are the writes
-(source/Statistics.cpp). Phases that move no data (MKDIRS, SYNC, STAT, RMFILES, ...) are left out.
+All but the last hold one record per phase. Of the two columns of every figure the one of the last
+finisher is taken: until then the phase ran, while that of the first finisher (`[first]`, a
+stonewall) is of the time when all workers were still busy. Figures of the CSV are cut to whole I/Os
+and MiB per second, those of the JSON to whole bytes; the CSV's sum of MiB, cut as well, says no
+more than its rate and is not taken for a count of bytes. In a mixed phase the figures without
+`rwmix read` are the writes (source/Statistics.cpp). Phases that move no data (MKDIRS, SYNC, STAT,
+RMFILES, ...) are left out.
+
+The text has no parameters but those of its `COMMAND LINE`, and of mixed phases the CSV and the JSON
+are read only. Live statistics next to the CSV of the same name are its rates over time.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
 
-from leadline.formats.importer import Importer, Result, each_file
+from leadline.formats.foreign.elbencho_live import LIVE_HEADER, LivePhase, parse_live
+from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -29,13 +37,36 @@ from leadline.formats.result import (
 )
 from leadline.formats.text import Figures, distinct_names, split_lines
 from leadline.metrics import Op
+from leadline.units import parse_fio_size
 
 TOOL: Final = "elbencho"
 _MIB: Final = float(1 << 20)
 _US: Final = 1e-6
 _CSV: Final = "ISO date,"
-_LIVE: Final = "Label,Phase,RuntimeMS,"
-_TEXT: Final = "OPERATION RESULT TYPE"
+_TEXT = re.compile(r"OPERATION +RESULT TYPE +FIRST DONE +LAST DONE")
+_COMMAND: Final = "COMMAND LINE:"
+# `WRITE     Elapsed ms       :      84135     110109`; the operation is in the first row only.
+_ROW = re.compile(
+    r"(?P<operation>[A-Z][A-Z0-9+_-]{0,30})? {1,30}"
+    r"(?P<what>[A-Za-z][A-Za-z0-9/% ]{0,30}?) {1,30}: +(?P<values>.+)",
+    re.ASCII,
+)
+# `110109`, `2m5.755s`, `1h2m3s`, `26ms`.
+_ELAPSED = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
+_LATENCY = re.compile(r"(min|avg|max)=(\d+(?:\.\d+)?)(us|ms|s)?", re.ASCII)
+_IN_US: Final = {"": 1.0, "us": 1.0, "ms": 1e3, "s": 1e6}
+# Parameters of the command line, by their long and short names.
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "--threads": "threads",
+    "-t": "threads",
+    "--size": "file size",
+    "-s": "file size",
+    "--block": "block size",
+    "-b": "block size",
+    "--iodepth": "IO depth",
+}
+_FLAGS: Final[Mapping[str, str]] = {"--direct": "direct IO", "--rand": "random"}
+_LIVE_NAME: Final = ".live.csv"
 _MIXED = re.compile(r"(?:RWMIX|MIX-T)(?P<share>\d*)")
 # What the CSV calls the parameters, and what the JSON does.
 _PARAMETERS: Final[Mapping[str, str]] = {
@@ -84,25 +115,18 @@ def parse_elbencho(content: bytes) -> tuple[Result, ...]:
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
         raise FormatError.empty("the file is empty")
-    if lines[first].startswith(_LIVE):
-        raise FormatError.unreadable(
-            "these are elbencho's live statistics, of a run that was still going on",
-            f"line {first + 1}",
-            "the result is in the file given by --csvfile",
-        )
+    if lines[first].startswith(LIVE_HEADER):
+        return _live_results(lines)
     if lines[first].startswith(_CSV):
         phases = _csv_phases(lines)
     elif lines[first].lstrip().startswith("{"):
         phases = _json_phases(lines)
-    elif any(line.startswith(_TEXT) for line in lines):
-        raise FormatError.unreadable(
-            "elbencho's text for people has neither block size nor threads; "
-            "its --csvfile or --jsonfile does",
-            f"line {first + 1}",
-        )
+    elif any(_TEXT.match(line) for line in lines):
+        phases = _text_phases(lines)
     else:
         raise FormatError.unreadable(
-            "this is neither CSV nor JSON of elbencho's", f"line {first + 1}: {lines[first][:80]!r}"
+            "this is neither CSV nor JSON nor text of elbencho's",
+            f"line {first + 1}: {lines[first][:80]!r}",
         )
     return _results(phases)
 
@@ -225,6 +249,149 @@ def _json_phase(record: Mapping[str, Any], line: str) -> _Phase:
     )
 
 
+# The text.
+
+
+def _text_phases(lines: Sequence[str]) -> list[_Phase]:
+    """Read the column of the last finisher. Other lines may be around the phases."""
+    phases: list[_Phase] = []
+    parameters: Mapping[str, str] = {}
+    inside = False
+    operation, start = "", 0
+    rows: dict[str, str] = {}
+
+    def finish() -> None:
+        if operation:
+            phases.append(_text_phase(operation, rows, parameters, f"line {start}"))
+
+    for number, line in enumerate(lines, start=1):
+        if line.startswith(_COMMAND):
+            parameters = _arguments(line.removeprefix(_COMMAND), f"line {number}")
+        elif _TEXT.match(line):
+            inside = True
+        elif inside and (row := _ROW.fullmatch(line.rstrip())):
+            if row["operation"]:
+                finish()
+                operation, start, rows = row["operation"], number, {}
+            rows[row["what"]] = row["values"]
+        elif line.strip() and not line.startswith(("===", "---")):
+            finish()
+            inside, operation = False, ""
+    finish()
+    return phases
+
+
+def _text_phase(
+    operation: str, rows: Mapping[str, str], parameters: Mapping[str, str], where: str
+) -> _Phase:
+    def last(what: str) -> str:
+        """Return the second of two values; a cut row has one."""
+        values = rows.get(what, "").split()
+        if len(values) == 1:
+            raise FormatError.truncated(f"{what} of {operation} has one value of two", where)
+        return values[1] if values else ""
+
+    # Before version 3 latencies are whole microseconds, and their row says so.
+    given = rows.get("IO latency us", rows.get("IO latency", ""))
+    latency = {
+        figure: f"{float(value) * _IN_US[unit]:.12g}"
+        for figure, value, unit in _LATENCY.findall(given)
+    }
+    elapsed = last("Elapsed time") if "Elapsed time" in rows else last("Elapsed ms") + "ms"
+    mixed = _MIXED.fullmatch(operation.partition("+")[0]) is not None
+    return _Phase(
+        operation=operation,
+        label="",
+        version="",
+        parameters=parameters,
+        time_ms=_elapsed_ms(elapsed, where),
+        main=dict.fromkeys(_FIGURES, "")
+        if mixed
+        else {
+            **dict.fromkeys(_FIGURES, ""),
+            **latency,
+            "IOPS": last("IOPS"),
+            "bandwidth": last("Throughput MiB/s"),
+        },
+        mixed_reads=dict.fromkeys(_FIGURES, ""),
+        bandwidth_unit=_MIB,
+        where=where,
+    )
+
+
+def _elapsed_ms(text: str, where: str) -> str:
+    match = _ELAPSED.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise FormatError.unreadable(f"the elapsed time is {text[:40]!r}", where)
+    hours, minutes, seconds, milliseconds = (float(group or 0) for group in match.groups())
+    return f"{((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds:.12g}"
+
+
+def _arguments(command: str, where: str) -> dict[str, str]:
+    """Read the parameters as the CSV has them: numbers in bytes, flags as 0 or 1."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise FormatError.truncated("the command line of elbencho is cut off", where) from error
+    found = {name: str(int(flag in words)) for flag, name in _FLAGS.items()}
+    for word, value in itertools.pairwise(words):
+        if word == "--hosts":
+            found["hosts"] = str(len([host for host in value.split(",") if host]))
+        elif name := _ARGUMENTS.get(word):
+            try:
+                found[name] = str(parse_fio_size(value))
+            except ValueError:
+                continue
+    return found
+
+
+# Live statistics.
+
+
+def _live_results(lines: Sequence[str]) -> tuple[Result, ...]:
+    """What a run had done when its live statistics end, where no CSV is next to them."""
+    figures = Figures()
+    results = []
+    for live in parse_live(lines, figures):
+        operations = _live_ops(live)
+        if not operations:
+            figures.note(
+                NoteKind.LEFT_OUT, live.where, f"the phase {live.operation[:40]} moves no data"
+            )
+            continue
+        fact = f"the time after {live.elapsed_s:g} s: the live statistics end before the phase"
+        figures.note(NoteKind.LEFT_OUT, live.where, fact)
+        (op,) = operations
+        job = JobResult(
+            name=live.operation,
+            options=JobOptions(raw={}, whole=False),
+            job_runtime_s=live.elapsed_s,
+            operations=(
+                Operation(
+                    op=op,
+                    iops=live.ios / live.elapsed_s,
+                    bandwidth_bps=live.done_bytes / live.elapsed_s,
+                    io_bytes=live.done_bytes,
+                    runtime_s=live.elapsed_s,
+                ),
+            ),
+        )
+        output = EngineOutput(version=TOOL, jobs=(job,), notes=tuple(figures.notes))
+        name = f"{live.label} {live.operation} {live.mix}".strip()
+        results.append(Result(workload=name, output=output, tool=TOOL, windows={op: live.windows}))
+        figures = Figures()
+    if not results:
+        raise FormatError.empty("the live statistics have no phase of reading or writing")
+    return tuple(results)
+
+
+def _live_ops(live: LivePhase) -> tuple[Op, ...]:
+    kind = live.operation.partition("+")[0]
+    if live.mix or kind not in ("READ", "WRITE"):
+        return ()
+    return (Op(kind.lower()),)
+
+
 def _results(phases: Sequence[_Phase]) -> tuple[Result, ...]:
     kept: list[_Phase] = []
     figures = Figures()
@@ -339,16 +506,55 @@ def _flag(text: str | None) -> bool | None:
 
 def _recognises(name: str, head: bytes) -> bool:
     start = head.lstrip(b"\xef\xbb\xbf \r\n\t")
-    if start.startswith((_CSV.encode() + b"label,path type", _LIVE.encode())):
+    if start.startswith((_CSV.encode() + b"label,path type", LIVE_HEADER.encode())):
         return True
     if start.startswith(b"{"):
         return b'"phase_type"' in head and b'"last_done"' in head
-    return _TEXT.encode() in head
+    return b"FIRST DONE" in head and _TEXT.search(head.decode("utf-8", "replace")) is not None
+
+
+def _bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Put X.live.csv with X.csv."""
+    owned = {
+        name: name.removesuffix(_LIVE_NAME) + ".csv" for name in names if name.endswith(_LIVE_NAME)
+    }
+    present = set(names)
+    live = {owner: name for name, owner in owned.items() if owner in present}
+    return tuple(
+        (name, live[name]) if name in live else (name,)
+        for name in names
+        if owned.get(name) not in present
+    )
+
+
+def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+    (owner, content), *logs = contents.items()
+    results = parse_elbencho(content)
+    for name, log in logs:
+        if owner != name.removesuffix(_LIVE_NAME) + ".csv":
+            results += parse_elbencho(log)
+            continue
+        figures = Figures()
+        for live in parse_live(split_lines(log), figures):
+            results = tuple(_with_live(result, live) for result in results)
+    return results
+
+
+def _with_live(result: Result, live: LivePhase) -> Result:
+    """Add the rates over time to the phase that they are of."""
+    if isinstance(result.output, FormatError) or result.windows:
+        return result
+    (job,) = result.output.jobs
+    ops = _live_ops(live)
+    if job.name != live.operation or [entry.op for entry in job.operations] != list(ops):
+        return result
+    return replace(result, windows={ops[0]: live.windows})
 
 
 IMPORTER = Importer(
     kind=TOOL,
-    summary="elbencho: its CSV and its JSON",
+    summary="elbencho: its CSV with its live statistics, its JSON and its text",
     recognises=_recognises,
-    read=each_file(parse_elbencho),
+    read=_read,
+    bundles=_bundles,
 )

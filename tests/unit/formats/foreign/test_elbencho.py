@@ -20,6 +20,8 @@ RECORDED = IMPORTS / "elbencho"
 CSV = (RECORDED / "mixed-phases.csv").read_bytes()
 JSON = (RECORDED / "phases.json").read_bytes()
 LIVE = (RECORDED / "live.csv").read_bytes()
+TEXT = (RECORDED / "resfile.txt").read_bytes()
+PRINTED = (RECORDED / "printed-3.0.txt").read_bytes()
 _MIB = 1 << 20
 
 
@@ -98,8 +100,14 @@ def test_a_cut_row_keeps_the_rows_before() -> None:
     ("content", "condition", "fact"),
     [
         (b"\n", "empty-result", "empty"),
-        (LIVE, "unreadable-result", "live statistics"),
-        (b"ISO DATE: x\nOPERATION RESULT TYPE  FIRST DONE\n", "unreadable-result", "csvfile"),
+        (LIVE[: LIVE.index(b",MKDIRS")], "empty-result", "no phase"),
+        (LIVE.replace(b",4000,Total", b",1000,Total"), "unreadable-result", "back in time"),
+        (LIVE.replace(b",1024,1024,", b",1024,"), "unreadable-result", "cells"),
+        (LIVE.replace(b"DoneBytes", b"Bytes"), "unreadable-result", "lack DoneBytes"),
+        (TEXT[: TEXT.index(b"MKDIRS ")], "empty-result", "no phase"),
+        (TEXT[: TEXT.index(b" 1024\n")], "truncated-result", "one value of two"),
+        (TEXT.replace(b" 8000\n", b" 8x\n"), "unreadable-result", "elapsed time"),
+        (TEXT.replace(b'"/mnt/x"', b'"/mnt'), "truncated-result", "command line"),
         (b"what", "unreadable-result", "neither"),
         (b"\n".join(CSV.splitlines()[:1]), "empty-result", "no phase"),
         (b"\n".join(CSV.splitlines()[:2]), "empty-result", "MKDIRS"),
@@ -123,19 +131,85 @@ def test_an_impossible_figure_is_left_out_and_reported() -> None:
     assert NoteKind.IMPOSSIBLE_VALUE in [note.kind for note in output_of(mixed).notes]
 
 
+def test_the_text_has_the_last_finisher_too() -> None:
+    write, read = parse_elbencho(TEXT)
+    assert (write.workload, read.workload) == ("WRITE", "READ")
+    operation = only(write)
+    assert (operation.op, operation.iops, operation.runtime_s) == (Op.WRITE, 1024, 8)
+    assert operation.bandwidth_bps == 1024 * _MIB
+    latency = latency_of(operation)
+    assert (latency.min_s, latency.mean_s, latency.max_s) == pytest.approx((402e-6, 7.78e-3, 90e-3))
+    assert only(read).iops == 1638
+    (note,) = output_of(write).notes
+    assert (note.where, "MKDIRS" in note.fact) == ("line 6", True)
+
+
+def test_the_text_has_the_parameters_of_its_command_line() -> None:
+    options = job_of(parse_elbencho(TEXT)[0]).options
+    assert (options.size("bs"), options.size("size"), options.direct) == (_MIB, 1 << 30, True)
+    assert (options.numjobs, options.iodepth, options.text("rw")) == (8, None, "write")
+
+
+def test_the_text_of_version_3() -> None:
+    (write,) = parse_elbencho(PRINTED)
+    assert (only(write).iops, only(write).runtime_s) == (33352, pytest.approx(125.755))
+    assert job_of(write).options.raw == {}
+
+
+def test_latencies_of_the_text_with_units() -> None:
+    row = b"            IO latency       : [ min=123us avg=2.876ms max=1.2s ]\n"
+    latency = latency_of(only(parse_elbencho(PRINTED + row)[0]))
+    assert (latency.min_s, latency.mean_s, latency.max_s) == pytest.approx((123e-6, 2.876e-3, 1.2))
+
+
+def test_mixed_phases_of_the_text_are_left_out() -> None:
+    write, *_ = parse_elbencho(TEXT + TEXT.replace(b"WRITE    ", b"RWMIX70  "))
+    assert [one.workload for one in parse_elbencho(TEXT.replace(b"WRITE    ", b"RWMIX70  "))] == [
+        "READ"
+    ]
+    assert write.workload == "WRITE"
+
+
+def test_live_statistics_are_rates_until_their_last_row() -> None:
+    write, read = parse_elbencho(LIVE)
+    operation = only(write)
+    assert (operation.op, operation.io_bytes, operation.runtime_s) == (Op.WRITE, 8321499136, 7)
+    assert operation.bandwidth_bps == pytest.approx(8321499136 / 7)
+    assert operation.iops == pytest.approx((1024 * 2 + 2048 * 2 + 597 * 3) / 7)
+    assert write.windows == {Op.WRITE: ((2.0, 1024.0), (4.0, 2048.0), (7.0, 597.0))}
+    assert [note.where for note in output_of(write).notes] == ["line 2", "line 3"]
+    assert "after 7 s" in output_of(write).notes[1].fact
+    assert only(read).iops == 2048
+
+
+def test_live_statistics_next_to_their_csv_are_its_rates_over_time() -> None:
+    assert IMPORTER.bundles(("a.csv", "a.live.csv", "b.live.csv", "c.csv")) == (
+        *(("a.csv", "a.live.csv"), ("b.live.csv",), ("c.csv",)),
+    )
+    results = IMPORTER.read({"a.csv": CSV, "a.live.csv": LIVE})
+    write = results[0]
+    assert only(write).iops == 1024
+    assert [window.value for window in write.windows[Op.WRITE]] == [1024, 2048, 597]
+    assert len(results) == len(parse_elbencho(CSV))
+
+
 def test_its_files_are_recognised() -> None:
-    assert all(IMPORTER.recognises("any", content) for content in (CSV, JSON, LIVE))
+    assert all(IMPORTER.recognises("any", content) for content in (CSV, JSON, LIVE, TEXT, PRINTED))
     assert not IMPORTER.recognises("any", b"a,b\n1,2\n")
 
 
 def test_the_corpus() -> None:
+    """The CSV, the text and the live statistics of one run."""
     (write,) = parse_elbencho(shared("elbencho/cgpu-bw.01threads.csv").read_bytes())
     operation = only(write)
     assert (operation.iops, operation.bandwidth_bps) == (2788, 2788 * _MIB)
     assert operation.runtime_s == pytest.approx(110.109)
     assert len(output_of(write).notes) == 3
-    for name in ("cgpu-bw.01threads.live.csv", "cgpu-bw.01threads.out"):
-        content = shared(f"elbencho/{name}").read_bytes()
-        assert IMPORTER.recognises(name, content)
-        with pytest.raises(FormatError):
-            parse_elbencho(content)
+    (text,) = parse_elbencho(shared("elbencho/cgpu-bw.01threads.out").read_bytes())
+    assert (only(text).iops, only(text).bandwidth_bps) == (2788, 2788 * _MIB)
+    assert only(text).runtime_s == operation.runtime_s
+    known = {key: job_of(write).options.raw[key] for key in job_of(text).options.raw}
+    assert job_of(text).options.raw == known
+    (live,) = parse_elbencho(shared("elbencho/cgpu-bw.01threads.live.csv").read_bytes())
+    assert only(live).io_bytes == 321492353024
+    assert only(live).iops == pytest.approx(2788, rel=0.001)
