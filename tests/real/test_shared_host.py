@@ -227,23 +227,15 @@ def modes(folder: Path) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize(
-    ("umask", "shut"), [(0, 0o022), (0o002, 0o022), (0o027, 0o027), (0o077, 0o077)]
-)
+@pytest.mark.parametrize(("umask", "shut"), [(0, 0o022), (0o027, 0o027), (0o077, 0o077)])
 def test_what_is_made_is_never_writable_by_others_and_readable_as_the_umask_says(
     umask: int, shut: int, tmp_path: Path
 ) -> None:
     (tmp_path / "target").mkdir()
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "leadline", "run", "--target", f"dir:{tmp_path / 'target'}"),
-            *("--profile", "quick", "--repeats", "1", "--runtime", "1s", "--ramp", "0"),
-            *("--size", "8M", "--quiet", "--runs", tmp_path / "runs"),
-        ],
-        capture_output=True,
-        text=True,
-        umask=umask,
-    )
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN.format(parent=tmp_path / "target", clients=1))
+    command = [sys.executable, "-m", "leadline", "run", plan, "--runs", tmp_path / "runs"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, umask=umask)
     assert done.returncode in (0, 1), done.stderr
     found = modes(tmp_path / "runs")
     assert any(name.endswith("fio.json") for name in found)
