@@ -1,7 +1,7 @@
-"""elbencho's results: its CSV (`--csvfile`), its JSON (`--jsonfile`, one object a line), its text
-(`--resfile`, or what it prints) and its live statistics (`--livecsv`).
+"""elbencho's results in each of its four formats.
 
-All but the last hold one record per phase. Of the two columns of every figure the one of the last
+They are its CSV (`--csvfile`), its JSON (`--jsonfile`, one object a line), its text (`--resfile`, or
+what it prints) and its live statistics (`--livecsv`). All but the last hold one record per phase. Of the two columns of every figure the one of the last
 finisher is taken: until then the phase ran, while that of the first finisher (`[first]`, a
 stonewall) is of the time when all workers were still busy. Figures of the CSV are cut to whole I/Os
 and MiB per second, those of the JSON to whole bytes; the CSV's sum of MiB, cut as well, says no
