@@ -250,6 +250,8 @@ def _raw_runs(lines: Sequence[str]) -> list[_Statistics]:
             raise FormatError.unreadable(
                 f"{line.strip()[:80]!r} is no line of ioping's", f"line {number}"
             )
+    if not rows:
+        raise FormatError.empty("the file has no line of ioping's")
     *periods, last = rows
     if periods and sum(row[0] for _, row in periods) == last[1][0]:
         rows = [last]

@@ -148,6 +148,7 @@ def test_several_runs_in_a_text() -> None:
     ("content", "condition", "fact"),
     [
         (b"\n", "empty-result", "empty"),
+        (b"\xef\xbb\xbf", "empty-result", "no line"),
         (DIRECTORY[: DIRECTORY.index(b"---")], "truncated-result", "before its statistics"),
         (DIRECTORY[: DIRECTORY.index(b"generated")], "truncated-result", "cut off"),
         (DIRECTORY[: DIRECTORY.index(b" / ")], "truncated-result", "no line"),
