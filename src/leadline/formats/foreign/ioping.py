@@ -399,7 +399,7 @@ def _result(name: str, run: _Statistics, figures: Figures) -> Result:
 def _recognises(name: str, head: bytes) -> bool:
     start = head.lstrip(b"\xef\xbb\xbf \r\n\t")
     if start.startswith(b"[{"):
-        return b'"localtime"' in head and (b'"mdev"' in head or b'"ignored"' in head)
+        return b'"localtime"' in head and b'"target"' in head
     if b"ioping statistics ---" in head or b": request=1 time=" in head:
         return True
     line = start[:400].split(b"\n")[0].strip().decode("ascii", "replace")

@@ -177,6 +177,10 @@ def test_its_files_are_recognised(path: Path) -> None:
     assert IMPORTER.recognises("any", path.read_bytes())
 
 
+def test_the_beginning_of_its_json_is_recognised() -> None:
+    assert IMPORTER.recognises("any", JSON[:200])
+
+
 def test_numbers_of_other_tools_are_not() -> None:
     assert not IMPORTER.recognises("any", b"1 2 3 4 5 6 7 8 9 10\n")
     assert not IMPORTER.recognises("any", b"tank 1 2 3 4 5 6\n")
