@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,20 +68,31 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
     bundles, left = _assign(choices, files, heads, named)
-    # A document behind a long text of other programs: the importers see where it begins.
-    later = {name: head for name in left if (head := _later_head(files[name], heads[name]))}
-    if later:
-        more, _ = _assign(choices, {name: files[name] for name in later}, later, named)
-        taken = {name for bundle in more for name in bundle.files}
-        order = {name: number for number, name in enumerate(files)}
-        bundles = tuple(
-            sorted((*bundles, *more), key=lambda bundle: order[next(iter(bundle.files))])
-        )
-        left = tuple(name for name in left if name not in taken)
+    bundles, taken = _with_later_documents(choices, files, heads, bundles, left)
     for name in left:
+        if name in taken:
+            continue
         reason = _unrecognised(choices, heads[name])
         refused.append(Refused(file=name, reason=reason, expected=name in named))
     return Gathered(bundles=bundles, refused=tuple(refused))
+
+
+def _with_later_documents(
+    choices: Sequence[Importer],
+    files: Mapping[str, Path],
+    heads: Mapping[str, bytes],
+    bundles: Sequence[Bundle],
+    left: Iterable[str],
+) -> tuple[tuple[Bundle, ...], set[str]]:
+    """Add the bundles of files that begin with a long text of other programs, and return their
+    names: importers see where the document begins."""
+    later = {name: head for name in left if (head := _later_head(files[name], heads[name]))}
+    if not later:
+        return tuple(bundles), set()
+    more, _ = _assign(choices, {name: files[name] for name in later}, later, set())
+    order = {name: number for number, name in enumerate(files)}
+    together = sorted((*bundles, *more), key=lambda bundle: order[next(iter(bundle.files))])
+    return tuple(together), {name for bundle in more for name in bundle.files}
 
 
 def _later_head(path: Path, head: bytes) -> bytes:

@@ -1,13 +1,13 @@
-"""elbencho's results: its CSV (`--csvfile`), its JSON (`--jsonfile`, one object a line), its text
-(`--resfile`, or what it prints) and its live statistics (`--livecsv`).
+"""elbencho's results in each of its four formats.
 
-All but the last hold one record per phase. Of the two columns of every figure the one of the last
-finisher is taken: until then the phase ran, while that of the first finisher (`[first]`, a
-stonewall) is of the time when all workers were still busy. Figures of the CSV are cut to whole I/Os
-and MiB per second, those of the JSON to whole bytes; the CSV's sum of MiB, cut as well, says no
-more than its rate and is not taken for a count of bytes. In a mixed phase the figures without
-`rwmix read` are the writes (source/Statistics.cpp). Phases that move no data (MKDIRS, SYNC, STAT,
-RMFILES, ...) are left out.
+They are its CSV (`--csvfile`), its JSON (`--jsonfile`, one object a line), its text (`--resfile`,
+or what it prints) and its live statistics (`--livecsv`). All but the last hold one record per
+phase. Of the two columns of every figure the one of the last finisher is taken: until then the
+phase ran, while that of the first finisher (`[first]`, a stonewall) is of the time when all workers
+were still busy. Figures of the CSV are cut to whole I/Os and MiB per second, those of the JSON to
+whole bytes; the CSV's sum of MiB, cut as well, says no more than its rate and is not taken for a
+count of bytes. In a mixed phase the figures without `rwmix read` are the writes
+(source/Statistics.cpp). Phases that move no data (MKDIRS, SYNC, STAT, RMFILES, ...) are left out.
 
 The text has no parameters but those of its `COMMAND LINE`, and of mixed phases the CSV and the JSON
 are read only. Live statistics next to the CSV of the same name are its rates over time.

@@ -250,6 +250,8 @@ def _raw_runs(lines: Sequence[str]) -> list[_Statistics]:
             raise FormatError.unreadable(
                 f"{line.strip()[:80]!r} is no line of ioping's", f"line {number}"
             )
+    if not rows:
+        raise FormatError.empty("the file has no line of ioping's")
     *periods, last = rows
     if periods and sum(row[0] for _, row in periods) == last[1][0]:
         rows = [last]
@@ -397,7 +399,7 @@ def _result(name: str, run: _Statistics, figures: Figures) -> Result:
 def _recognises(name: str, head: bytes) -> bool:
     start = head.lstrip(b"\xef\xbb\xbf \r\n\t")
     if start.startswith(b"[{"):
-        return b'"localtime"' in head and (b'"mdev"' in head or b'"ignored"' in head)
+        return b'"localtime"' in head and b'"target"' in head
     if b"ioping statistics ---" in head or b": request=1 time=" in head:
         return True
     line = start[:400].split(b"\n")[0].strip().decode("ascii", "replace")

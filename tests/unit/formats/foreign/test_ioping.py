@@ -148,6 +148,7 @@ def test_several_runs_in_a_text() -> None:
     ("content", "condition", "fact"),
     [
         (b"\n", "empty-result", "empty"),
+        (b"\xef\xbb\xbf", "empty-result", "no line"),
         (DIRECTORY[: DIRECTORY.index(b"---")], "truncated-result", "before its statistics"),
         (DIRECTORY[: DIRECTORY.index(b"generated")], "truncated-result", "cut off"),
         (DIRECTORY[: DIRECTORY.index(b" / ")], "truncated-result", "no line"),
@@ -174,6 +175,10 @@ def test_no_request_is_an_empty_result() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_its_files_are_recognised(path: Path) -> None:
     assert IMPORTER.recognises("any", path.read_bytes())
+
+
+def test_the_beginning_of_its_json_is_recognised() -> None:
+    assert IMPORTER.recognises("any", JSON[:200])
 
 
 def test_numbers_of_other_tools_are_not() -> None:
