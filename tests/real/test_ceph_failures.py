@@ -20,6 +20,7 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
+from leadline.connect.ceph import CephAccess, Connection
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, fio_processes, sh
 
@@ -116,10 +117,10 @@ class Drill:
         self.started.append(started)
         return started
 
-    def ask(self, *words: str) -> str:
-        """The answer of the `ceph` program."""
+    def connect(self) -> Connection:
+        """A connection for commands that must not come late: the `ceph` program needs seconds."""
         conf = Path(self.labs, "drill", "ceph.conf")
-        return sh("nsenter", f"--net={self.network(0)}", "ceph", "--conf", conf, *words)
+        return Connection(CephAccess(conf=conf, namespace=Path(self.network(0))))
 
     @property
     def run(self) -> Run:
@@ -330,12 +331,13 @@ def test_a_standby_of_the_manager_that_takes_over_is_in_the_findings(
     drill: Drill, tmp_path: Path
 ) -> None:
     drill.start("ceph-mgr", "-i", "y")
-    wait_for(lambda: '"num_standbys":1' in drill.ask("status", "--format", "json"), 60)
+    with drill.connect() as cluster:
+        wait_for(lambda: cluster.mon_json("status")["mgrmap"]["num_standbys"] == 1, 60)
 
-    def fail() -> None:
-        drill.ask("mgr", "fail", "x")
+        def fail() -> None:
+            cluster.mon("mgr fail", who="x")
 
-    ended = while_running(drill, tmp_path, "rbd:rep3", "16s", fail, PATIENT)
+        ended = while_running(drill, tmp_path, "rbd:rep3", "12s", fail, PATIENT)
     assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
     # It starts again by itself, between two samples or later.
     messages = [item["message"] for item in drill.findings()]
@@ -356,22 +358,21 @@ def test_a_monitor_that_leaves_the_quorum_is_in_the_findings_of_this_and_the_nex
     drill: Drill, tmp_path: Path
 ) -> None:
     started = []
-    for number, name in ((1, "b"), (2, "c")):
-        address = f"10.77.{number + 1}.1:3300"
-        folder = Path(drill.labs, "drill", "daemons", f"mon.{name}")
-        drill.ask("mon", "getmap", "-o", str(tmp_path / "monmap"))
-        zone = ("nsenter", f"--net={drill.network(number)}", "ceph-mon")
-        who = ("--conf", Path(drill.labs, "drill", "ceph.conf"), "-i", name, "--mon-data", folder)
-        sh(*zone, *who, "--mkfs", "--monmap", tmp_path / "monmap")
-        public = ("--public-addr", f"v2:{address}")
-        data = ("--mon-data", str(folder), *public)
-        started.append(drill.start("ceph-mon", "-i", name, *data, zone=number))
-        wait_for(
-            lambda name=name: (
-                name in json.loads(drill.ask("quorum_status", "--format", "json"))["quorum_names"]
-            ),
-            60,
-        )
+    with drill.connect() as cluster:
+        (tmp_path / "monmap").write_bytes(cluster.mon("mon getmap"))
+        for number, name in ((1, "b"), (2, "c")):
+            folder = Path(drill.labs, "drill", "daemons", f"mon.{name}")
+            zone = ("nsenter", f"--net={drill.network(number)}", "ceph-mon")
+            conf = Path(drill.labs, "drill", "ceph.conf")
+            own = ("-i", name, "--mon-data", str(folder))
+            sh(*zone, "--conf", conf, *own, "--mkfs", "--monmap", tmp_path / "monmap")
+            address = f"v2:10.77.{number + 1}.1:3300"
+            joining = drill.start("ceph-mon", *own, "--public-addr", address, zone=number)
+            started.append(joining)
+            wait_for(
+                lambda count=number + 1: len(cluster.mon_json("quorum_status")["quorum"]) == count,
+                60,
+            )
     ended = while_running(
         drill,
         tmp_path,
@@ -418,12 +419,13 @@ def test_a_standby_mds_that_takes_over_is_in_the_findings(
 ) -> None:
     drill = cephfs_drill
     drill.start("ceph-mds", "-i", "b")
-    wait_for(lambda: '"up:standby":1' in drill.ask("status", "--format", "json"), 60)
+    with drill.connect() as cluster:
+        wait_for(lambda: cluster.mon_json("status")["fsmap"]["up:standby"] == 1, 60)
 
-    def fail() -> None:
-        drill.ask("mds", "fail", "a")
+        def fail() -> None:
+            cluster.mon("mds fail", role_or_gid="a")
 
-    ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "16s", fail, PATIENT)
+        ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "12s", fail, PATIENT)
     assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
     assert drill.severity_of("MDS rank 0 mds.a up:active") == "warning"
     assert drill.run.left_behind == ()
