@@ -1,4 +1,4 @@
-"""Excerpts: output that was quoted in a mail or a comment, or that has lines left out.
+"""Excerpts: output quoted in a mail or a comment, or with lines left out.
 
 Every importer reads them. The number of lines stays the same, so that positions in notes and
 errors are those of the file.

@@ -35,10 +35,15 @@ def inspect(path: str) -> Mapping[str, Any]:
 
 
 def make(path: str, mark: str, content: str) -> tuple[int, int]:
-    """Make a folder with the file `mark`. Return its device and inode. Raises OSError, also if
-    another user has exchanged the folder meanwhile."""
+    """Make a folder with the file `mark`. Return its device and inode."""
     # The mode also limits what an inherited access list gives to others.
     Path(path).mkdir(mode=0o755)
+    return mark_folder(path, mark, content)
+
+
+def mark_folder(path: str, mark: str, content: str) -> tuple[int, int]:
+    """Write the file `mark` into a folder. Raises OSError if it exists, and if another user has
+    exchanged the folder meanwhile."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(mark, flags, 0o644, dir_fd=handle), "w", encoding="utf-8") as stream:
