@@ -245,13 +245,14 @@ class JobResult:
 
 
 class NoteKind(StrEnum):
-    """The reason of a note: unknown input, or an impossible value."""
+    """The reason of a note: unknown input, an impossible value, or a client without a result."""
 
     UNKNOWN_FIELD = "unknown-field"
     UNKNOWN_VERSION = "unknown-version"
     REPEATED_FIELD = "repeated-field"
     IMPOSSIBLE_VALUE = "impossible-value"
     LEFT_OUT = "left-out"
+    MISSING_CLIENT = "missing-client"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
@@ -38,6 +38,7 @@ from leadline.formats.result import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
 from leadline.importing.gather import Gathered, GivenLabel, TargetLabels, label_targets
 from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe_name
+from leadline.importing.templates import Place
 
 # Up to here what was parsed for the archive is kept for the audit that follows.
 _REMEMBERED_BYTES = 256 << 20
@@ -108,6 +109,7 @@ class _Intake:
         self._bytes = 0
         self._clusters: set[str] = set()
         self._targets: set[str] = set()
+        self._seen: dict[str, str] = {}
         self.drafts: dict[str, _Draft] = {}
         self.refused: list[Refused] = []
 
@@ -115,6 +117,11 @@ class _Intake:
         if bundle.refused is not None:
             self.refused.append(bundle.refused)
             return
+        if bundle.place is not None:
+            if twice := self._twice(bundle):
+                self.refused.append(twice)
+                return
+            bundle = _in_place(bundle, bundle.place)
         self._bytes += sum(digest.size_bytes for digest in bundle.digests)
         by_cluster: dict[str, list[int]] = {}
         for part, result in enumerate(bundle.results):
@@ -132,8 +139,19 @@ class _Intake:
                     files=bundle.files,
                     names=bundle.names,
                     part=part,
+                    clients=bundle.clients,
+                    absent=bundle.absent,
                 )
-                self._add(draft, source, bundle.results[part], bundle.derived[part])
+                self._add(draft, source, bundle, part)
+
+    def _twice(self, bundle: ReadBundle) -> Refused | None:
+        """Return why a bundle is refused if one of its files was imported before: it would count as
+        another repeat or client."""
+        for name, digest in zip(bundle.names, bundle.digests, strict=True):
+            before = self._seen.setdefault(digest.sha256, name) if digest.size_bytes else name
+            if before != name:
+                return Refused(file=name, reason=f"has the same content as {before}")
+        return None
 
     def _cluster(self, result: Result) -> str:
         if result.cluster:
@@ -160,13 +178,14 @@ class _Intake:
             self.drafts[cluster] = _Draft(path=path)
         return self.drafts[cluster]
 
-    def _add(
-        self, draft: _Draft, source: ImportSource, result: Result, derived: FileDigest | None
-    ) -> None:
+    def _add(self, draft: _Draft, source: ImportSource, bundle: ReadBundle, part: int) -> None:
         self._trials += 1
+        result, derived = bundle.results[part], bundle.derived[part]
         tool = result.tool or source.kind
         file = source.names[0]
-        trial = imported_trial(self._trials, self._target(result, file), file, tool, result)
+        level = bundle.place.level if bundle.place else ""
+        target = self._target(result, file)
+        trial = imported_trial(self._trials, target, file, tool, result, level)
         draft.labels.take(trial.target, result.labels, file)
         record = _record(trial, source, result)
         folder = f"{layout.TRIALS}/{record.label}"
@@ -221,6 +240,25 @@ class _Intake:
             path = PurePath(name)
             if path.parts[0] == layout.IMPORTED:
                 shutil.copyfile(self.raw / path.name, draft.path / name)
+
+
+def _in_place(bundle: ReadBundle, place: Place) -> ReadBundle:
+    """Give the results the names that their place has; several results of one file keep their own
+    behind the workload's."""
+    several = len(bundle.results) > 1
+    results = tuple(
+        replace(
+            result,
+            cluster=place.cluster or result.cluster,
+            target=place.target or result.target,
+            workload=" ".join(filter(None, (place.workload, result.workload)))
+            if several or not place.workload
+            else place.workload,
+            labels={**result.labels, **dict(place.labels)},
+        )
+        for result in bundle.results
+    )
+    return replace(bundle, results=results)
 
 
 def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:

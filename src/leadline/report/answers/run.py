@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from leadline.analysis.figures import CellFigure
-from leadline.archive.reader import Run
+from leadline.archive.reader import Run, imported_files
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Discrepancy, Verification
 from leadline.errors import LeadlineError
@@ -64,12 +64,31 @@ class RefusedOutput(Output):
     context: list[str]
 
 
+class ImportedFileOutput(Output):
+    """What a file became: a trial, or a part of one (a client's file, a log).
+
+    `repeat` is the number of the trial in its cell, `client` is empty where the path names none.
+    """
+
+    file: str
+    cluster: str
+    target: str
+    workload: str
+    level: str
+    repeat: int
+    client: str
+
+
 class ImportOutput(Output):
-    """One run for each cluster that the files name."""
+    """One run for each cluster that the files name; none after a dry run. `layout` is empty where
+    none was asked for or none fits, and `layout_reason` says how it was found."""
 
     schema_: Literal["leadline/import/1"] = Field(default="leadline/import/1", alias="schema")
     runs: list[ImportedRun]
     refused: list[RefusedOutput]
+    layout: str
+    layout_reason: str
+    files: list[ImportedFileOutput]
 
 
 class TrialValueOutput(Output):
@@ -252,8 +271,13 @@ def audit_output(
 
 
 def import_output(
-    audited: Iterable[tuple[Run, Sequence[Finding]]], refused: Iterable[Refused]
+    audited: Iterable[tuple[Run, Sequence[Finding]]],
+    refused: Iterable[Refused],
+    runs: Sequence[Run],
+    layout: tuple[str, str] = ("", ""),
 ) -> ImportOutput:
+    """Build the answer of `leadline import`: `runs` are those of the files, which a dry run does
+    not keep; `layout` is a name and how it was found."""
     return ImportOutput(
         runs=[
             ImportedRun(
@@ -266,6 +290,9 @@ def import_output(
             for run, findings in audited
         ],
         refused=tuple(refused),
+        layout=layout[0],
+        layout_reason=layout[1],
+        files=[ImportedFileOutput.from_records(file) for file in imported_files(runs)],
     )
 
 
