@@ -15,7 +15,7 @@ from leadline.archive.reader import Run, imported_files
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Discrepancy, Verification
 from leadline.errors import LeadlineError
-from leadline.findings import Finding, Severity
+from leadline.findings import Finding, Severity, aggregate
 from leadline.formats.importer import Refused
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.faults import Fault
@@ -33,6 +33,26 @@ from leadline.report.render.rows import Row, render_rows
 
 class AuditFindingOutput(FindingOutput):
     severity: Severity
+
+
+class FindingCellOutput(CellOutput):
+    """A cell that an aggregated finding is on, with its trials."""
+
+    op: str | None
+    trials: list[str]
+
+
+class AggregatedFindingOutput(Output):
+    """All findings of one code and severity: `message` and `remedy` are of the first of `count`,
+    `evidence` has the lowest and the highest value of each number."""
+
+    code: str
+    severity: Severity
+    count: int
+    message: str
+    remedy: str
+    evidence: dict[str, tuple[float, float]]
+    cells: list[FindingCellOutput]
 
 
 class RunOutput(Output):
@@ -54,6 +74,7 @@ class ImportedRun(Output):
     cluster: str
     trials: int
     findings: list[AuditFindingOutput]
+    aggregated: list[AggregatedFindingOutput]
 
 
 class RefusedOutput(Output):
@@ -125,6 +146,7 @@ class AuditOutput(Output):
     run: str
     trusted: bool
     findings: list[AuditFindingOutput]
+    aggregated: list[AggregatedFindingOutput]
     refused: list[RefusedOutput]
 
 
@@ -266,6 +288,7 @@ def audit_output(
         run=run.id if run else "",
         trusted=not errors and not any(file.expected for file in refused),
         findings=findings,
+        aggregated=aggregate(findings),
         refused=refused,
     )
 
@@ -286,6 +309,7 @@ def import_output(
                 cluster=run.manifest.cluster_label,
                 trials=_completed(run),
                 findings=findings,
+                aggregated=aggregate(findings),
             )
             for run, findings in audited
         ],
