@@ -103,7 +103,21 @@ def test_a_missing_client_is_an_error_finding(leadline: Leadline, study: Path) -
     (finding,) = [one for one in run["findings"] if one["code"] == "client-missing"]
     assert finding["severity"] == "error"
     assert finding["evidence"] == {"clients": 2, "missing": 1}
-    assert "vm-2" in finding["message"]
+    assert "1 of 3 clients have no result." in finding["message"]
+
+
+def test_a_client_that_another_repeat_has_is_missing(leadline: Leadline, tmp_path: Path) -> None:
+    for number, name in enumerate(("1/a", "1/b", "2/a", "2/b", "3/a"), start=1):
+        path = tmp_path / "s" / "rep3" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(fio(number))
+    (tmp_path / "s" / "rep2" / "1").mkdir(parents=True)
+    (tmp_path / "s" / "rep2" / "1" / "c.json").write_text(fio(9))
+    layout = ("--layout", "{pool}/{repeat}/{client}.json")
+    (run,) = answer(leadline("import", tmp_path / "s", *layout, "--format", "json"))["runs"]
+    (finding,) = [one for one in run["findings"] if one["code"] == "client-missing"]
+    assert (finding["target"], finding["trial"]) == ("rep3", "t0004")
+    assert "1 of 2 clients have no result (b)." in finding["message"]
 
 
 def test_clusters_of_the_path_are_runs_of_their_own(leadline: Leadline, study: Path) -> None:

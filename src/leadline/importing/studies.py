@@ -208,13 +208,13 @@ def _with_clients(bundles: Sequence[Bundle]) -> Iterator[Bundle]:
 
 
 def _fleet(place: Place) -> tuple[object, ...]:
-    """What has the same clients: a target under the same number of them."""
-    return place.cluster, place.target, place.clients
+    """What has the same clients: the workloads and repeats of a target at one level."""
+    return place.cluster, place.target, place.level
 
 
 def _absent(place: Place, names: Sequence[str], known: set[str]) -> list[str]:
     """List the clients of the trial that have no result: where the path counts them, as many as are
-    missing, else those that other trials of the target have."""
+    missing, else those that other trials of the same level have."""
     others = sorted(known - set(names), key=_natural)
     if not place.clients:
         return others
