@@ -260,3 +260,39 @@ def test_a_zip_of_the_same(leadline: Leadline, shared: Path, tmp_path: Path) -> 
     told = answer(leadline("import", packed, "--layout", "auto", "--dry-run", "--format", "json"))
     assert told["layout"] == "wikimedia"
     assert len(told["files"]) == 24
+
+
+def inventories(leadline: Leadline, study: Path, *more: object) -> Said:
+    return leadline("import", study, "--layout", TEMPLATE, *more)
+
+
+def test_an_inventory_explains_the_differences_of_imported_clusters(
+    leadline: Leadline, study: Path
+) -> None:
+    """Two clusters of one study, one command each: the comparison has their configuration."""
+    for cluster in ("single", "multi"):
+        given = f"{cluster}={RECORDED.parent}/ceph-{cluster}-az"
+        call = ("--run", cluster, "--cluster", cluster, "--inventory", given)
+        assert inventories(leadline, study, *call).status == 0
+        assert leadline("verify", cluster).status == 0
+    told = json.loads(leadline("compare", "single", "multi", "--format", "json").out)
+    found = {one["path"]: (one["baseline"], one["candidate"]) for one in told["differences"]}
+    assert found["topology.crush_levels"] == (
+        *("1 region > 1 zone > 3 racks", "1 region > 3 zones"),
+    )
+    assert {cell["verdict"] for cell in told["cells"]} == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "fact"),
+    [
+        ("other={az}", "usage", "names the cluster 'other'"),
+        ("{az}/nowhere", "usage", "there is no folder"),
+        ("{az}/../quick", "dumps-invalid", "no cluster data"),
+    ],
+)
+def test_inventories_that_cannot_be_used(
+    leadline: Leadline, study: Path, given: str, code: str, fact: str
+) -> None:
+    text = given.format(az=RECORDED.parent / "ceph-single-az")
+    assert fact in refused(inventories(leadline, study, "--inventory", text), 2, code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,6 +47,14 @@ from leadline.importing.studies import AUTO, Arranged, arrange, layout_names, su
     help="What the paths below a study's folder mean: a template such as "
     "'{pool}/{workload}/{client}-fio.json', a known layout by its name, or auto.",
 )
+@click.option(
+    "--inventory",
+    "inventories",
+    multiple=True,
+    metavar="[CLUSTER=]DIR",
+    help="What the cluster is: saved dumps (`leadline inventory --save`), a must-gather or YAML of "
+    "kubectl. May be given once for each cluster.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what each file would become; keep nothing.")
 @format_option("text", "json")
 def command(
@@ -57,6 +65,7 @@ def command(
     target: str | None,
     labels: tuple[str, ...],
     layout: str | None,
+    inventories: tuple[str, ...],
     dry_run: bool,
     output: str,
 ) -> Exit:
@@ -97,12 +106,32 @@ def command(
                 cluster=cluster,
                 target=target,
                 of_targets=[parse_label(text) for text in labels],
+                inventories=dict(map(_inventory, inventories)),
             ),
             this_session(),
         )
         _answer(imported, study, output, dry_run=dry_run)
     print_refused(imported.refused)
     return Exit.NEGATIVE if any(file.expected for file in imported.refused) else Exit.ANSWERED
+
+
+def _inventory(text: str) -> tuple[str, Mapping[str, bytes]]:
+    """Read `[CLUSTER=]DIR`. Raises LeadlineError for a folder without an inventory."""
+    from leadline.analysis.explain.conditions import system_of
+    from leadline.inventory.kubernetes.folder import read_folder
+
+    label, found, folder = text.rpartition("=")
+    if Path(text).exists():
+        label, found, folder = "", "", text
+    if not Path(folder).is_dir():
+        raise LeadlineError(
+            errors.USAGE,
+            f"--inventory: there is no folder {folder!r}",
+            hint="name the folder that `leadline inventory --save DIR` wrote",
+        )
+    dumps = read_folder(Path(folder), "--inventory").dumps
+    system_of(dumps)  # raises where it cannot be understood
+    return label if found else "", dumps
 
 
 def _kind_and_paths(arguments: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
