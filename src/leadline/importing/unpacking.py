@@ -100,10 +100,13 @@ class Unpacker:
             yield _plain_name(name), self._write(stream, packed)
 
     def _tar(self, name: str, stream: BinaryIO, packed: int) -> Iterator[tuple[str, Path]]:
-        start = self.unpacked_bytes
+        start, passed = self.unpacked_bytes, 0
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as archive:
             for member in archive:
                 self._count()
+                # What is refused is read all the same, to find what follows it.
+                passed += member.size
+                self._check(0, passed, packed)
                 shown = f"{name}/{member.name}"
                 if member.isdir():
                     continue
@@ -174,18 +177,13 @@ class Unpacker:
     def _check(self, written: int, together: int, packed: int) -> None:
         if written > LARGEST_FILE_BYTES:
             raise _Bomb(f"unpacks to more than {format_size(LARGEST_FILE_BYTES)}")
-        if self.unpacked_bytes > MOST_BYTES:
+        if max(self.unpacked_bytes, together) > MOST_BYTES:
             raise _Bomb(f"unpacks to more than {format_size(MOST_BYTES)} with the others")
         if together > _SMALL and together > _LARGEST_RATIO * packed:
             raise _Bomb(
                 f"unpacks to more than {_LARGEST_RATIO} times its {format_size(packed)}, as no "
                 "result does"
             )
-
-
-def is_packed(head: bytes) -> bool:
-    """Test whether a file begins as packed ones do."""
-    return _of_head(head) is not None
 
 
 def _kind(path: Path) -> str | None:

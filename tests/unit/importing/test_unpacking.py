@@ -177,6 +177,17 @@ def test_what_is_cut_or_damaged_is_refused_by_name(
     assert list(reasons(unpacker)) == [path.name]
 
 
+def test_a_refused_member_is_not_read_through_without_end(
+    unpacker: Unpacker, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.tar.gz"
+    huge = member("../huge.json")
+    huge.size = 1 << 40
+    path.write_bytes(gzip.compress(huge.tobuf()))
+    assert unpacked(unpacker, path) == {}
+    assert "with the others" in reasons(unpacker)["a.tar.gz"]
+
+
 def test_a_header_of_a_tar_cannot_fill_the_memory(unpacker: Unpacker, tmp_path: Path) -> None:
     header = member("long", tarfile.XHDTYPE)
     header.size = 400 << 20
