@@ -131,3 +131,5 @@ quiesce_s  # txgs kstat
 sequence  # identity of a block device, compared as a whole
 serial  # identity of a block device, compared as a whole
 wwn  # identity of a block device, compared as a whole
+readable  # io.RawIOBase
+layout_reason  # JSON of import

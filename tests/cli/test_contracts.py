@@ -18,8 +18,8 @@ from tests.conftest import RECORDED, Said
 TOP = {
     "run": ({"schema", "run", "path", "trials", "findings"}, {"status"}),
     "show": ({"schema", "measurements"}, {"run"}),
-    "audit": ({"schema", "findings", "trusted"}, {"run", "refused"}),
-    "import": ({"schema", "runs"}, {"refused"}),
+    "audit": ({"schema", "findings", "trusted"}, {"run", "refused", "aggregated"}),
+    "import": ({"schema", "runs"}, {"refused", "layout", "layout_reason", "files"}),
     "verify": ({"schema", "ok", "checked", "problems"}, set()),
 }
 FINDING = {

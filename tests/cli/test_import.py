@@ -164,9 +164,9 @@ def test_what_is_no_result_is_refused_with_a_reason(
     told = refused(leadline("import", "auto", letter), 2, "import-refused")
     assert "letter.txt" in told
     assert "Dear fio" in told
-    packed = tmp_path / "results.json.gz"
-    packed.write_bytes(gzip.compress(RANDREAD.read_bytes()))
-    assert "unpack" in refused(leadline("import", "auto", packed), 2, "import-refused")
+    packed = tmp_path / "fio.json.gz"
+    packed.write_bytes(gzip.compress(RANDREAD.read_bytes())[:100])
+    assert "cannot be unpacked" in refused(leadline("import", "auto", packed), 2, "import-refused")
     assert list(runs.iterdir()) == [], "nothing was left behind"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections import OrderedDict
@@ -19,10 +18,11 @@ from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.ceph.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windows
+from leadline.formats.clients import read_results
 from leadline.formats.fio.job_file import GENERATED, options_of, text_of
 from leadline.formats.fio.json_output import parse_fio_json
-from leadline.formats.fio.logs import Window, parse_iops_log
-from leadline.formats.importer import Result, importer
+from leadline.formats.fio.logs import Window, add_windows, parse_iops_log
+from leadline.formats.importer import Result
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -175,7 +175,9 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         of_volume = volumes.setdefault(volume[0] if volume else "", {})
         of_volume.update(_log(folder / name))
     ops = {op: None for series in volumes.values() for op in series}
-    return {op: _added([series[op] for series in volumes.values() if op in series]) for op in ops}
+    return {
+        op: add_windows([series[op] for series in volumes.values() if op in series]) for op in ops
+    }
 
 
 def _log(path: Path) -> Mapping[Op, tuple[Window, ...]]:
@@ -197,20 +199,7 @@ def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Wind
             continue
         for op, series in _log(folder / name).items():
             phases.setdefault(log["phase"], {}).setdefault(op, []).append(series)
-    return {op: _added(logs) for of_phase in phases.values() for op, logs in of_phase.items()}
-
-
-def _added(series: Sequence[Sequence[Window]]) -> tuple[Window, ...]:
-    """Add up windows of volumes that ran in parallel, up to the end of the shortest.
-
-    A volume without I/O in a window has no line for it.
-    """
-    last_s = min(windows[-1].end_s if windows else 0.0 for windows in series)
-    sums: dict[float, float] = {}
-    for window in itertools.chain.from_iterable(series):
-        if window.end_s <= last_s:
-            sums[window.end_s] = sums.get(window.end_s, 0.0) + window.value
-    return tuple(Window(end_s=end_s, value=value) for end_s, value in sorted(sums.items()))
+    return {op: add_windows(logs) for of_phase in phases.values() for op, logs in of_phase.items()}
 
 
 def derive(output: EngineOutput) -> Derived:
@@ -287,7 +276,7 @@ class ImportedFiles:
                 name: read_content(self._inside(f"{layout.IMPORTED}/{file}"))
                 for file, name in zip(source.files, source.names, strict=True)
             }
-            return importer(source.kind).read(contents)
+            return read_results(source.kind, contents, source.clients, source.absent)
         except FormatError as error:
             # As when it was imported: a file that was cut or empty is a trial without figures.
             return (Result(workload="", output=error),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -445,6 +445,40 @@ class Run:
         for trial in self.trials:
             if trial.record.status is TrialStatus.COMPLETED:
                 yield from trial.measurements()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFile:
+    """What a file became: a trial, or a part of one."""
+
+    file: str
+    cluster: str
+    target: str
+    workload: str
+    level: str
+    repeat: int
+    client: str
+
+
+def imported_files(runs: Sequence[Run]) -> Iterator[ImportedFile]:
+    """Yield the files of imported runs with the trials that they are in."""
+    for run in runs:
+        for trial in run.trials:
+            record = trial.record
+            source = record.source
+            if source is None:
+                continue
+            clients = source.clients or ("",) * len(source.names)
+            for name, client in zip(source.names, clients, strict=True):
+                yield ImportedFile(
+                    file=name,
+                    cluster=run.manifest.cluster_label,
+                    target=record.target,
+                    workload=record.workload,
+                    level=record.level,
+                    repeat=record.block,
+                    client=client,
+                )
 
 
 def _damaged(fact: str, *context: object) -> LeadlineError:

@@ -153,12 +153,18 @@ class Clients(Record):
 
 class ImportSource(Record):
     """The place of an imported trial's figures: result number `part`, from 0, of `files`
-    in the folder of imported files, read as `kind`. `names` are what the files were called."""
+    in the folder of imported files, read as `kind`. `names` are what the files were called.
+
+    `clients` are the clients that the files are of, one by one, where the trial was merged from the
+    files of concurrent clients; `absent` are clients without a file.
+    """
 
     kind: str
     files: tuple[str, ...] = Field(min_length=1)
     names: tuple[str, ...]
     part: int
+    clients: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 class TrialRecord(Record):

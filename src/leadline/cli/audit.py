@@ -60,6 +60,7 @@ def _is_file(name: str) -> bool:
 
 def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> Exit:
     from leadline.cli.progress import stopping
+    from leadline.files import prefix
     from leadline.importing.archives import Labels, import_results
     from leadline.importing.gather import gather
 
@@ -67,11 +68,15 @@ def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> E
         if not path.exists():
             # A word that is neither a file nor alone may be a run, or a file with a typing error.
             find_run(str(path), runs)
-    with stopping("nothing was kept"), tempfile.TemporaryDirectory(prefix="leadline-") as folder:
+    with (
+        stopping("nothing was kept"),
+        tempfile.TemporaryDirectory(prefix=prefix("audit")) as folder,
+    ):
         name = paths[0].name if len(paths) == 1 else f"{len(paths)} files"
-        imported = import_results(
-            gather(kind, paths), Path(folder), Labels(run=name), this_session()
-        )
+        unpacked = Path(folder, "unpacked")
+        unpacked.mkdir()
+        gathered = gather(kind, paths, unpacked)
+        imported = import_results(gathered, Path(folder, "runs"), Labels(run=name), this_session())
         audited = [(run, audit(run)) for run in imported.runs]
         findings = [finding for _, found in audited for finding in found]
         findings.sort(key=lambda finding: -finding.severity.order)

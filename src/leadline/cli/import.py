@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,21 +16,16 @@ from leadline.cli.options import format_option, runs_option, this_session
 from leadline.cli.output import echo_line, print_document, print_json, print_refused
 from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
+from leadline.files import prefix
 from leadline.findings import Finding
-from leadline.formats.importer import GROUPS, KINDS
-from leadline.importing.archives import Labels, import_results
-from leadline.importing.gather import gather, parse_label
+from leadline.formats.importer import GROUPS, KINDS, importers
+from leadline.importing.archives import Imported, Labels, import_results
+from leadline.importing.gather import Gathered, gather, parse_label
+from leadline.importing.studies import AUTO, Arranged, arrange, layout_names, suggested_layout
 
 
 @click.command()
-@click.argument("kind", metavar="KIND")
-@click.argument(
-    "paths",
-    nargs=-1,
-    required=True,
-    metavar="PATH...",
-    type=click.Path(path_type=Path, exists=True),
-)
+@click.argument("arguments", nargs=-1, required=True, metavar="[KIND] PATH...")
 @runs_option
 @click.option("--run", "name", help="The run's name; else `import-` and the time.")
 @click.option("--cluster", metavar="LABEL", help="The cluster that the results are of.")
@@ -45,21 +41,40 @@ from leadline.importing.gather import gather, parse_label
     metavar="[TARGET=]KEY=VALUE",
     help="What sets a target apart, or all of them: 'fast=cores=2'. May be given several times.",
 )
+@click.option(
+    "--layout",
+    metavar="LAYOUT",
+    help="What the paths below a study's folder mean: a template such as "
+    "'{pool}/{workload}/{client}-fio.json', a known layout by its name, or auto.",
+)
+@click.option(
+    "--inventory",
+    "inventories",
+    multiple=True,
+    metavar="[CLUSTER=]DIR",
+    help="What the cluster is: saved dumps (`leadline inventory --save`), a must-gather or YAML of "
+    "kubectl. May be given once for each cluster.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what each file would become; keep nothing.")
 @format_option("text", "json")
 def command(
-    kind: str,
-    paths: tuple[Path, ...],
+    arguments: tuple[str, ...],
     runs: Path,
     name: str | None,
     cluster: str | None,
     target: str | None,
     labels: tuple[str, ...],
+    layout: str | None,
+    inventories: tuple[str, ...],
+    dry_run: bool,
     output: str,
 ) -> Exit:
     """Import other tools' results, files or folders of them, as runs; then audit them.
 
-    KIND is auto (recognised by content), fio (any output of fio), or one of KINDS.
-    The files are kept byte for byte. Results of several clusters become a run each, NAME-CLUSTER.
+    KIND is auto (recognised by content, the default), fio (any output of fio), or one of KINDS.
+    Files may be packed (gzip, zstd, xz, bzip2, zip, tar). The files are kept byte for byte, as they
+    were unpacked. Results of several clusters become a run each, NAME-CLUSTER.
+    Known layouts: LAYOUTS.
     Ends with exit status 1 if a file that was named could not be read; the others are imported.
 
     \b
@@ -67,37 +82,125 @@ def command(
         leadline import auto results/ --run study
         leadline import fio rep3/*.json --target rep3 --cluster single-zone
         leadline import table published.csv --run published --label fast=cores=2
+        leadline import study.tar.gz --layout auto --dry-run
     """
+    kind, paths = _kind_and_paths(arguments)
     if name is not None and not _may_name_a_folder(name):
         raise LeadlineError(
             errors.USAGE,
             f"{name!r} cannot name a run",
             hint="use letters, digits, dots, hyphens and underscores, a letter or digit first",
         )
-    with stopping("nothing was imported"):
+    with (
+        stopping("nothing was imported"),
+        tempfile.TemporaryDirectory(prefix=prefix("import")) as scratch,
+    ):
+        unpacked, trial_runs = Path(scratch, "unpacked"), Path(scratch, "runs")
+        unpacked.mkdir()
+        study = _study(_gather(kind, paths, unpacked), layout, paths)
         imported = import_results(
-            gather(kind, paths),
-            runs,
+            study.gathered,
+            trial_runs if dry_run else runs,
             Labels(
                 run=name or f"import-{datetime.now(UTC):%Y%m%d-%H%M%S}",
                 cluster=cluster,
                 target=target,
                 of_targets=[parse_label(text) for text in labels],
+                inventories=dict(map(_inventory, inventories)),
             ),
             this_session(),
         )
-    audited = [(run, audit(run)) for run in imported.runs]
-    if output == "json":
-        from leadline.report.answers.run import import_output
-
-        print_json(import_output(audited, imported.refused))
-    else:
-        _print(audited)
+        _answer(imported, study, output, dry_run=dry_run)
     print_refused(imported.refused)
     return Exit.NEGATIVE if any(file.expected for file in imported.refused) else Exit.ANSWERED
 
 
-command.help = (command.help or "").replace("KINDS.", f"{', '.join(KINDS)}.")
+def _inventory(text: str) -> tuple[str, Mapping[str, bytes]]:
+    """Read `[CLUSTER=]DIR`. Raises LeadlineError for a folder without an inventory."""
+    from leadline.analysis.explain.conditions import system_of
+    from leadline.inventory.kubernetes.folder import read_folder
+
+    label, found, folder = text.rpartition("=")
+    if Path(text).exists():
+        label, found, folder = "", "", text
+    if not Path(folder).is_dir():
+        raise LeadlineError(
+            errors.USAGE,
+            f"--inventory: there is no folder {folder!r}",
+            hint="name the folder that `leadline inventory --save DIR` wrote",
+        )
+    dumps = read_folder(Path(folder), "--inventory").dumps
+    system_of(dumps)  # raises where it cannot be understood
+    return label if found else "", dumps
+
+
+def _kind_and_paths(arguments: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
+    """Raises LeadlineError(`usage`) for a path that does not exist."""
+    first, *rest = arguments
+    is_kind = first in (*GROUPS, *KINDS) if rest else not Path(first).exists()
+    if not is_kind and rest and not Path(first).exists():
+        importers(first)  # names the nearest kind
+    paths = tuple(Path(text) for text in (rest if is_kind else arguments))
+    if not paths:
+        raise LeadlineError(
+            errors.USAGE,
+            f"{first!r} is a kind, and no path follows it"
+            if first in (*GROUPS, *KINDS)
+            else f"there is no file or folder {first!r}",
+            hint="name files or folders of results: `leadline import auto results/`",
+        )
+    for path in paths:
+        if not path.exists():
+            raise LeadlineError(errors.USAGE, f"there is no file or folder {str(path)!r}")
+    return first if is_kind else "auto", paths
+
+
+def _gather(kind: str, paths: Sequence[Path], scratch: Path) -> Gathered:
+    try:
+        return gather(kind, paths, scratch)
+    except OSError as error:
+        raise LeadlineError(
+            errors.ARCHIVE_UNWRITABLE,
+            f"packed files cannot be unpacked: {error.strerror}",
+            context=[str(scratch)],
+            hint="make room, or name another place with TMPDIR; nothing was imported",
+        ) from error
+
+
+def _study(gathered: Gathered, layout: str | None, paths: Sequence[Path]) -> Arranged:
+    if layout is None:
+        if suggested := suggested_layout(gathered):
+            echo_line(f"hint: this looks like a study; try --layout {suggested}", err=True)
+        return Arranged(gathered=gathered, layout="", reason="")
+    folder = paths[0].resolve().name.partition(".")[0] if len(paths) == 1 else "study"
+    study = arrange(gathered, layout, folder)
+    if layout == AUTO:
+        echo_line(f"layout: {study.layout or 'none'} ({study.reason})", err=True)
+    return study
+
+
+def _answer(imported: Imported, study: Arranged, output: str, *, dry_run: bool) -> None:
+    audited = [] if dry_run else [(run, audit(run)) for run in imported.runs]
+    if output == "json":
+        from leadline.report.answers.run import import_output
+
+        layout_used = (study.layout, study.reason)
+        print_json(import_output(audited, imported.refused, imported.runs, layout_used))
+    elif dry_run:
+        from leadline.report.pages.run.imported import dry_run_document
+
+        print_document(
+            dry_run_document(imported.runs, study.layout, study.reason), "text", wide=True
+        )
+    else:
+        _print(audited)
+
+
+command.help = (
+    (command.help or "")
+    .replace("KINDS.", f"{', '.join(KINDS)}.")
+    .replace("LAYOUTS.", f"{', '.join(layout_names())}.")
+)
 assert set(GROUPS) == {"auto", "fio"}, "the help names the groups"
 
 

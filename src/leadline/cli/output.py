@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leadline.report.document import Document
 
 _MOST_REFUSED = 10
+_UNCUT = 10_000
 
 
 def echo_line(text: str, *, err: bool = False) -> None:
@@ -40,9 +41,10 @@ def print_json(answer: Output) -> None:
 
 
 def print_document(
-    document: Document, output: str, *, trials: bool = False, full: bool = False
+    document: Document, output: str, *, trials: bool = False, full: bool = False, wide: bool = False
 ) -> None:
-    """Print a document as Markdown or for the terminal, with its `trials` or in `full`."""
+    """Print a document as Markdown or for the terminal, with its `trials` or in `full`; `wide`: no
+    cell is cut to the width of the terminal."""
     if output == "markdown":
         from leadline.report.render.markdown import render as render_markdown
 
@@ -50,7 +52,10 @@ def print_document(
     else:
         from leadline.report.render.terminal import render, standard_output
 
-        render(standard_output(), document, trials=trials, full=full)
+        console = standard_output()
+        if wide:
+            console.width = _UNCUT
+        render(console, document, trials=trials, full=full)
 
 
 def print_refused(refused: Iterable[Refused]) -> None:

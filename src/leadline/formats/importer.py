@@ -41,6 +41,11 @@ def one_by_one(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     return tuple((name,) for name in names)
 
 
+def no_logs(_head: bytes) -> tuple[str, ...]:
+    """Name no log."""
+    return ()
+
+
 def each_file(
     parse: Callable[[bytes], Iterable[Result]],
 ) -> Callable[[Mapping[str, bytes]], tuple[Result, ...]]:
@@ -61,6 +66,8 @@ class Importer:
     tree of clients' results); a bundle counts if one of its files is recognised.
     `read` is given a bundle's contents by name and returns at least one result, in an order that
     is the same every time, or raises FormatError with the position of what it did not understand.
+    `log_prefixes` is given a file's first 64 KiB, and returns the prefixes of the logs that the
+    result names as its own (`X` of `X_iops.1.log`), whatever the file is called.
     """
 
     kind: str
@@ -68,6 +75,7 @@ class Importer:
     recognises: Callable[[str, bytes], bool]
     read: Callable[[Mapping[str, bytes]], tuple[Result, ...]]
     bundles: Callable[[Sequence[str]], tuple[tuple[str, ...], ...]] = one_by_one
+    log_prefixes: Callable[[bytes], tuple[str, ...]] = no_logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

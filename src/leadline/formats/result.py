@@ -245,7 +245,8 @@ class JobResult:
 
 
 class NoteKind(StrEnum):
-    """The reason of a note: unknown input, an impossible value, or operations that failed."""
+    """The reason of a note: unknown input, an impossible value, failed operations, or a client
+    without a result."""
 
     UNKNOWN_FIELD = "unknown-field"
     UNKNOWN_VERSION = "unknown-version"
@@ -253,6 +254,7 @@ class NoteKind(StrEnum):
     IMPOSSIBLE_VALUE = "impossible-value"
     LEFT_OUT = "left-out"
     FAILED_OPERATIONS = "failed-operations"
+    MISSING_CLIENT = "missing-client"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
@@ -38,6 +38,9 @@ from leadline.formats.result import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
 from leadline.importing.gather import Gathered, GivenLabel, TargetLabels, label_targets
 from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe_name
+from leadline.importing.templates import Place
+from leadline.inventory.redaction import redact_document
+from leadline.plan.models import Cluster
 
 # Up to here what was parsed for the archive is kept for the audit that follows.
 _REMEMBERED_BYTES = 256 << 20
@@ -45,13 +48,15 @@ _REMEMBERED_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What the user calls the run, the cluster and the target, where they say so, and what sets
-    targets apart (`of_targets`)."""
+    """What the user calls the run, the cluster and the target, where they say so, what sets targets
+    apart (`of_targets`), and the saved inventories of clusters by their label: the key is empty for
+    the only cluster."""
 
     run: str
     cluster: str | None = None
     target: str | None = None
     of_targets: Sequence[GivenLabel] = ()
+    inventories: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +95,7 @@ class _Draft:
     files: dict[str, FileDigest] = field(default_factory=dict)
     parsed: dict[str, tuple[Result, ...]] = field(default_factory=dict)
     labels: TargetLabels = field(default_factory=TargetLabels)
+    inventory: Mapping[str, bytes] = field(default_factory=dict)
 
     def write(self, name: str, content: bytes) -> None:
         (self.path / name).write_bytes(content)
@@ -108,6 +114,7 @@ class _Intake:
         self._bytes = 0
         self._clusters: set[str] = set()
         self._targets: set[str] = set()
+        self._seen: dict[str, str] = {}
         self.drafts: dict[str, _Draft] = {}
         self.refused: list[Refused] = []
 
@@ -115,6 +122,11 @@ class _Intake:
         if bundle.refused is not None:
             self.refused.append(bundle.refused)
             return
+        if bundle.place is not None:
+            if twice := self._twice(bundle):
+                self.refused.append(twice)
+                return
+            bundle = _in_place(bundle, bundle.place)
         self._bytes += sum(digest.size_bytes for digest in bundle.digests)
         by_cluster: dict[str, list[int]] = {}
         for part, result in enumerate(bundle.results):
@@ -132,8 +144,19 @@ class _Intake:
                     files=bundle.files,
                     names=bundle.names,
                     part=part,
+                    clients=bundle.clients,
+                    absent=bundle.absent,
                 )
-                self._add(draft, source, bundle.results[part], bundle.derived[part])
+                self._add(draft, source, bundle, part)
+
+    def _twice(self, bundle: ReadBundle) -> Refused | None:
+        """Return why a bundle is refused if one of its files was imported before: it would count as
+        another repeat or client."""
+        for name, digest in zip(bundle.names, bundle.digests, strict=True):
+            before = self._seen.setdefault(digest.sha256, name) if digest.size_bytes else name
+            if before != name:
+                return Refused(file=name, reason=f"has the same content as {before}")
+        return None
 
     def _cluster(self, result: Result) -> str:
         if result.cluster:
@@ -160,13 +183,14 @@ class _Intake:
             self.drafts[cluster] = _Draft(path=path)
         return self.drafts[cluster]
 
-    def _add(
-        self, draft: _Draft, source: ImportSource, result: Result, derived: FileDigest | None
-    ) -> None:
+    def _add(self, draft: _Draft, source: ImportSource, bundle: ReadBundle, part: int) -> None:
         self._trials += 1
+        result, derived = bundle.results[part], bundle.derived[part]
         tool = result.tool or source.kind
         file = source.names[0]
-        trial = imported_trial(self._trials, self._target(result, file), file, tool, result)
+        level = bundle.place.level if bundle.place else ""
+        target = self._target(result, file)
+        trial = imported_trial(self._trials, target, file, tool, result, level)
         draft.labels.take(trial.target, result.labels, file)
         record = _record(trial, source, result)
         folder = f"{layout.TRIALS}/{record.label}"
@@ -181,6 +205,7 @@ class _Intake:
     def finish(self, folder: Path, session: Session) -> tuple[Run, ...]:
         """Seal every draft and put it in its place: all of them, or none."""
         label_targets([draft.labels for draft in self.drafts.values()], self._labels.of_targets)
+        self._give_inventories()
         several = len(self.drafts) > 1
         places: list[Path] = []
         for cluster, draft in self.drafts.items():
@@ -214,6 +239,23 @@ class _Intake:
         layout.sync_folder(folder)
         return tuple(runs)
 
+    def _give_inventories(self) -> None:
+        """Raises LeadlineError(`usage`) for an inventory of a cluster that no file names."""
+        for label, dumps in self._labels.inventories.items():
+            only = not label and len(self.drafts) == 1
+            draft = next(iter(self.drafts.values())) if only else self.drafts.get(label)
+            if draft is None:
+                names = ", ".join(sorted(self.drafts)[:5])
+                raise LeadlineError(
+                    errors.USAGE,
+                    f"--inventory names the cluster {label!r}, and the files are of others"
+                    if label
+                    else "--inventory does not say of which cluster it is",
+                    context=[f"clusters: {names}"],
+                    hint="write it as CLUSTER=DIR; nothing was imported",
+                )
+            draft.inventory = dumps
+
     def _copy_raw(self, draft: _Draft) -> None:
         """The files that one of several archives is made from."""
         (draft.path / layout.IMPORTED).mkdir()
@@ -223,9 +265,36 @@ class _Intake:
                 shutil.copyfile(self.raw / path.name, draft.path / name)
 
 
+def _in_place(bundle: ReadBundle, place: Place) -> ReadBundle:
+    """Give the results the names that their place has; several results of one file keep their own
+    behind the workload's."""
+    several = len(bundle.results) > 1
+    results = tuple(
+        replace(
+            result,
+            cluster=place.cluster or result.cluster,
+            target=place.target or result.target,
+            workload=" ".join(filter(None, (place.workload, result.workload)))
+            if several or not place.workload
+            else place.workload,
+            labels={**result.labels, **dict(place.labels)},
+        )
+        for result in bundle.results
+    )
+    return replace(bundle, results=results)
+
+
 def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:
     trials = [trial for trial, _ in draft.trials]
     plan = imported_plan(name, draft.kinds, trials, draft.labels.by_target)
+    if draft.inventory:
+        known = Cluster(name=safe_name(cluster or "cluster"))
+        targets = tuple(one.model_copy(update={"cluster": known.name}) for one in plan.targets)
+        plan = plan.model_copy(update={"clusters": (known,), "targets": targets})
+        place = layout.system_folder("001", "start", 0)
+        (draft.path / place).mkdir(parents=True)
+        for file, content in draft.inventory.items():
+            draft.write(f"{place}/{file}", redact_document(content))
     draft.write(layout.PLAN, layout.encode(plan))
     for planned, (_, record) in zip(plan.trials, draft.trials, strict=True):
         level = plan.cells[planned.cell].level

@@ -23,7 +23,8 @@ _TOOL = "tool"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedTrial:
     """One result on its way into an archive. `options` are those of its first job, `work` those
-    that change the work, and its tool; empty for a result without figures."""
+    that change the work, and its tool; empty for a result without figures. `level` is what the path
+    of its file says."""
 
     id: str
     target: str
@@ -31,9 +32,12 @@ class ImportedTrial:
     tool: str
     options: JobOptions
     work: Mapping[str, str]
+    level: str = ""
 
 
-def imported_trial(number: int, target: str, file: str, tool: str, result: Result) -> ImportedTrial:
+def imported_trial(
+    number: int, target: str, file: str, tool: str, result: Result, level: str = ""
+) -> ImportedTrial:
     """The trial that a result becomes; `file` names it where it has no name of its own."""
     jobs = result.output.jobs if isinstance(result.output, EngineOutput) else ()
     options = jobs[0].options if jobs else JobOptions(raw={}, whole=False)
@@ -45,6 +49,7 @@ def imported_trial(number: int, target: str, file: str, tool: str, result: Resul
         tool=tool,
         options=options,
         work=work,
+        level=_name(level) if level else "",
     )
 
 
@@ -96,15 +101,21 @@ def imported_plan(
 def _levels(trials: Sequence[ImportedTrial]) -> list[str]:
     """Name the options that differ between loads of one name, for each trial; empty for one
     load."""
-    works: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    works: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
     for trial in trials:
         if trial.work:
-            works.setdefault((trial.target, trial.workload), []).append(trial.work)
+            key = (trial.target, trial.workload, trial.level)
+            works.setdefault(key, []).append(trial.work)
     varying = {key: _varying(found) for key, found in works.items()}
     return [
         " ".join(
-            f"{key}={_name(trial.work.get(key, '?'))}"
-            for key in varying.get((trial.target, trial.workload), ())
+            (
+                *([trial.level] if trial.level else ()),
+                *(
+                    f"{key}={_name(trial.work.get(key, '?'))}"
+                    for key in varying.get((trial.target, trial.workload, trial.level), ())
+                ),
+            )
         )
         for trial in trials
     ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +15,8 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.importer import Importer, Refused, importers
+from leadline.importing.templates import Place
+from leadline.importing.unpacking import Unpacker
 from leadline.plan.labels import is_label_word
 
 HEAD_BYTES = 64 << 10
@@ -26,10 +30,16 @@ _MOST_FILES = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """Files that make results together: paths by the name that the importer and the user see."""
+    """Files that make results together: paths by the name that the importer and the user see.
+
+    `place` is what the layout of a study says of them. `clients` are the clients of the files, one
+    by one, where they are of concurrent clients of one trial, and `absent` those without a file."""
 
     importer: Importer
     files: Mapping[str, Path]
+    place: Place | None = None
+    clients: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
     def contents(self) -> dict[str, bytes]:
         """Raises OSError."""
@@ -42,23 +52,25 @@ class Gathered:
     refused: tuple[Refused, ...]
 
 
-def gather(kind: str, paths: Sequence[Path]) -> Gathered:
+def gather(kind: str, paths: Sequence[Path], scratch: Path | None = None) -> Gathered:
     """Files below `paths` as bundles; folders are walked in the order of names, links in them are
     not followed. A file named itself is taken as being of `kind` even if nothing in it says so,
-    unless `kind` leaves a choice. Raises LeadlineError(`import-kind-unknown`).
+    unless `kind` leaves a choice. Packed files are unpacked into the folder `scratch`, and refused
+    without it. Raises LeadlineError(`import-kind-unknown`) and OSError where `scratch` is full.
     """
     choices = importers(kind)
     refused: list[Refused] = []
     files: dict[str, Path] = {}
     named: set[str] = set()
+    unpacker = Unpacker(folder=scratch) if scratch else None
     for path in paths:
-        for short, found in _walk(path, refused):
+        for short, found, source in _unpacked(_walk(path, refused), path, unpacker, refused):
             if len(files) >= _MOST_FILES:
                 refused.append(Refused(file=_text(path), reason=f"more than {_MOST_FILES:,} files"))
                 break
-            name = _text(found) if short in files else short
-            files[name] = found.resolve() if found == path else found
-            if found == path:
+            name = source if short in files else short
+            files[name] = found
+            if path.is_file():
                 named.add(name)
     heads: dict[str, bytes] = {}
     for name in list(files):
@@ -68,9 +80,15 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
     bundles, left = _assign(choices, files, heads, named)
-    bundles, taken = _with_later_documents(choices, files, heads, bundles, left)
-    for name in left:
+    unowned = [name for name, owners in left.items() if not owners]
+    bundles, taken = _with_later_documents(choices, files, heads, bundles, unowned)
+    refused += unpacker.refused if unpacker else ()
+    for name, owners in left.items():
         if name in taken:
+            continue
+        if owners:
+            reason = f"is named as their log by {len(owners)} results, {owners[0]} among them"
+            refused.append(Refused(file=name, reason=reason, expected=False))
             continue
         reason = _unrecognised(choices, heads[name])
         refused.append(Refused(file=name, reason=reason, expected=name in named))
@@ -107,13 +125,38 @@ def _later_head(path: Path, head: bytes) -> bytes:
     return content[max(0, place - _BEFORE) : place + HEAD_BYTES] if place >= 0 else b""
 
 
+def _unpacked(
+    files: Iterator[tuple[str, Path]],
+    given: Path,
+    unpacker: Unpacker | None,
+    refused: list[Refused],
+) -> Iterator[tuple[str, Path, str]]:
+    """Yield the files, and those in packed ones: their name, path, and a name that no other has."""
+    for name, path in files:
+        # A link that the user names is followed.
+        found = path.resolve() if path == given else path
+        if unpacker is None:
+            yield name, found, _text(path)
+            continue
+        try:
+            for inner, unpacked in unpacker.unpack(name, found):
+                other = _text(path) + inner.removeprefix(name) if inner.startswith(name) else name
+                yield inner, unpacked, _text(path) if unpacked == found else other
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
+
+
 def _assign(
     choices: Sequence[Importer],
     files: Mapping[str, Path],
     heads: Mapping[str, bytes],
     named: set[str],
-) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
+) -> tuple[tuple[Bundle, ...], dict[str, tuple[str, ...]]]:
+    """Return the bundles, and the files in none, with the results that name them as their log."""
     left = dict.fromkeys(files)
+    shared: dict[str, tuple[str, ...]] = {}
     # An empty file that the user names is a result without numbers, of any kind.
     empty = {name for name in named if name in left and not heads[name].strip()}
     bundles: list[tuple[str, Bundle]] = []
@@ -127,15 +170,47 @@ def _assign(
         }
         if not mine:
             continue
+        logs = _named_logs(choice, mine, left, heads)
+        for log, owners in logs.items():
+            if len(owners) > 1:
+                shared[log] = owners
+                left.pop(log)
         for names in choice.bundles(tuple(left)):
             if mine.intersection(names):
+                mine_too = [
+                    log for log, (owner, *more) in logs.items() if owner in names and not more
+                ]
+                names = tuple(dict.fromkeys((*names, *mine_too)))
                 made = Bundle(importer=choice, files={name: files[name] for name in names})
                 bundles.append((names[0], made))
                 for name in names:
                     left.pop(name, None)
     order = {name: number for number, name in enumerate(files)}
     bundles.sort(key=lambda pair: order[pair[0]])
-    return tuple(bundle for _, bundle in bundles), tuple(left)
+    return tuple(bundle for _, bundle in bundles), shared | dict.fromkeys(left, ())
+
+
+# fio's names of logs (get_log_name), behind the prefix that the result names.
+_LOG = re.compile(r"_(?:iops|bw|lat|clat|slat|clat_hist)(?:\.\d{1,9})?\.log")
+
+
+def _named_logs(
+    choice: Importer, mine: Iterable[str], names: Iterable[str], heads: Mapping[str, bytes]
+) -> dict[str, tuple[str, ...]]:
+    """Return the results that name a log as theirs, by log. Where there are several, the last one
+    has overwritten it, and which that is is unknown."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    for name in mine:
+        for prefix in choice.log_prefixes(heads[name]):
+            owners.setdefault((name.rpartition("/")[0], prefix), []).append(name)
+    logs: dict[str, tuple[str, ...]] = {}
+    for name in names if owners else ():
+        folder, _, file = name.rpartition("/")
+        ending = _LOG.search(file)
+        whose = owners.get((folder, file[: ending.start()]), []) if ending else []
+        if whose and name not in whose:
+            logs[name] = tuple(sorted(whose))
+    return logs
 
 
 def _walk(path: Path, refused: list[Refused]) -> Iterator[tuple[str, Path]]:
@@ -181,12 +256,15 @@ _PACKED = (
     (b"\xfd7zXZ", "packed by xz"),
     (b"\x28\xb5\x2f\xfd", "packed by zstd"),
 )
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def _unrecognised(choices: Sequence[Importer], head: bytes) -> str:
     for mark, what in _PACKED:
         if head.startswith(mark):
             return f"is {what}; unpack it first"
+    if head.startswith(_UTF_16):
+        return "is text in UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
     if not head.strip():
         return f"is empty ({len(head)} bytes)"
     if len(choices) == 1:

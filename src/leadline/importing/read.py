@@ -6,7 +6,7 @@ import copyreg
 import multiprocessing
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
@@ -18,7 +18,8 @@ from leadline.archive import layout
 from leadline.archive.raw import derived_json
 from leadline.archive.records import FileDigest
 from leadline.files import read_content
-from leadline.formats.importer import Refused, Result, importer
+from leadline.formats.clients import read_results
+from leadline.formats.importer import Refused, Result
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -30,6 +31,7 @@ from leadline.formats.result import (
     Operation,
 )
 from leadline.importing.gather import Bundle
+from leadline.importing.templates import Place
 from leadline.inventory.redaction import redact_document
 from leadline.parallel import begin_work
 from leadline.stats.histogram import LatencyHistogram
@@ -55,13 +57,24 @@ class ReadBundle:
     results: tuple[Result, ...] = ()
     derived: tuple[FileDigest | None, ...] = ()
     refused: Refused | None = None
+    place: Place | None = None
+    clients: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle]:
     """Every bundle in its order, its files copied into `folder` with the bundle's number before
     their names. Raises OSError where the folder cannot be written."""
+    # An importer cannot be sent to another process; its kind can.
     work = [
-        (number, bundle.importer.kind, dict(bundle.files))
+        _Work(
+            number=number,
+            kind=bundle.importer.kind,
+            files=bundle.files,
+            place=bundle.place,
+            clients=bundle.clients,
+            absent=bundle.absent,
+        )
         for number, bundle in enumerate(bundles, start=1)
     ]
     cores = len(os.sched_getaffinity(0))
@@ -77,6 +90,18 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """A bundle by its number, as it is sent to another process."""
+
+    number: int
+    kind: str
+    files: Mapping[str, Path]
+    place: Place | None
+    clients: tuple[str, ...]
+    absent: tuple[str, ...]
 
 
 def _flat(entry: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
@@ -103,19 +128,18 @@ for _kind in _SENT:
     copyreg.pickle(_kind, _flat)
 
 
-def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
+def _read(folder: Path, work: _Work) -> ReadBundle:
     """Whatever is large is written here, and need not go to the other process."""
-    number, kind, paths = work
-    names = tuple(paths)
+    number, kind, names = work.number, work.kind, tuple(work.files)
     try:
-        contents = {name: read_content(path) for name, path in paths.items()}
+        contents = {name: read_content(path) for name, path in work.files.items()}
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         return ReadBundle(kind=kind, names=names, refused=Refused(file=names[0], reason=reason))
     # What is kept is what is parsed, and nothing of it is a secret.
     contents = {name: redact_document(content) for name, content in contents.items()}
     try:
-        results = importer(kind).read(contents)
+        results = read_results(kind, contents, work.clients, work.absent)
     except FormatError as error:
         if error.condition == "unreadable-result":
             refused = Refused(file=names[0], reason=error.fact, context=error.context)
@@ -140,6 +164,9 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
             _derive(folder / derived_file(files[0], part), result)
             for part, result in enumerate(results)
         ),
+        place=work.place,
+        clients=work.clients,
+        absent=work.absent,
     )
 
 

@@ -10,10 +10,12 @@ import pytest
 from leadline.audit.evidence import CellEvidence, Place
 from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import RULES, audit, audit_output
-from leadline.findings import Severity
-from leadline.formats.result import JobResult, Latency, Note, NoteKind, Operation
+from leadline.findings import Finding, Severity
+from leadline.formats.clients import read_results
+from leadline.formats.result import EngineOutput, JobResult, Latency, Note, NoteKind, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
+from tests.conftest import RECORDED
 from tests.unit.audit.published import audited, done, imported, job, of, output, row
 
 # --- the published tables ------------------------------------------------------------------------
@@ -353,3 +355,24 @@ def test_truncated_result_fires_on_a_cutimported(tmp_path: Path) -> None:
     file = tmp_path / "cut.json"
     file.write_bytes(b'{"fio version": "fio-3.33", "jobs": [{"jobname": "a", "read": {"iops": 1')
     assert [one.code for one in audit(imported(tmp_path, "fio-json", file))] == ["truncated-result"]
+
+
+# --- concurrent clients --------------------------------------------------------------------------
+
+
+def merged(*absent: str) -> dict[str, Finding]:
+    content = (RECORDED / "randread-4k-qd1" / "fio.json").read_bytes()
+    (result,) = read_results("fio-json", {"vm-1.json": content}, ["vm-1"], absent)
+    assert isinstance(result.output, EngineOutput)
+    return {finding.code: finding for finding in audit_output(result.output)}
+
+
+def test_client_missing_fires_on_a_sum_of_some_clients() -> None:
+    found = merged("vm-2", "unknown")["client-missing"]
+    assert found.severity is Severity.ERROR
+    assert found.evidence == {"clients": 1, "missing": 2}
+    assert "2 of 3 clients have no result (vm-2)" in found.message
+
+
+def test_client_missing_is_silent_where_all_are_there() -> None:
+    assert "client-missing" not in merged()

@@ -178,8 +178,11 @@ def _known_pairs(pairs: Mapping[str, tuple[Known | None, ...]]) -> dict[str, tup
 def _pool_name(
     target: Target, inventory: CephInventory | None, around: KubernetesInventory | None
 ) -> str:
-    if inventory is None or not target.url:
+    if inventory is None:
         return ""
+    if not target.url:
+        # An imported target has no URL; one with the name of a pool is that pool.
+        return target.name if any(pool.name == target.name for pool in inventory.pools) else ""
     name = _class_name(target)
     if name:
         return (pool_of_class(around, name) if around else "") or ""

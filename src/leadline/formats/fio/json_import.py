@@ -21,6 +21,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 _HEAD_BYTES: Final = 64 << 10
 # X_iops.1.log of job 1, X_iops.log of all jobs (per_job_logs=0).
 _LOG: Final = re.compile(r"(?P<stem>.+)_(?P<what>iops|bw|lat|clat|slat)(?:\.\d+)?\.log", re.DOTALL)
+# Options that name the logs of a job: may have folders, is the job's name if empty.
+_NAMED_LOG: Final = re.compile(rb'"write_(?:iops|bw|lat|hist)_log"\s*:\s*"([^"\\]{0,200})"')
+_JOB_NAME: Final = re.compile(rb'"jobname"\s*:\s*"([^"\\]{1,200})"')
 # Endings of the file X next to logs with the prefix X, the most likely first.
 _OWNERS: Final = (".json", ".json+", "", ".txt", ".out")
 # Where an object begins, its first key, and whether it is a member of another one.
@@ -80,6 +83,14 @@ def bundles(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
             logs.setdefault(owner, []).append(name)
             owned.add(name)
     return tuple((name, *sorted(logs.get(name, ()))) for name in names if name not in owned)
+
+
+def log_prefixes(head: bytes) -> tuple[str, ...]:
+    """Return the prefixes of the logs that the options name, without their folders."""
+    named = {found.rpartition(b"/")[2] for found in _NAMED_LOG.findall(head)}
+    if b"" in named:
+        named = (named - {b""}) | set(_JOB_NAME.findall(head))
+    return tuple(sorted(name.decode("utf-8", "replace") for name in named))
 
 
 def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
@@ -231,4 +242,5 @@ IMPORTER = Importer(
     recognises=recognises,
     read=read,
     bundles=bundles,
+    log_prefixes=log_prefixes,
 )

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -499,3 +499,16 @@ def weighted_means(
         for op, weight in weights.items()
         if weight
     }
+
+
+def add_windows(series: Sequence[Sequence[Window]]) -> tuple[Window, ...]:
+    """Add up windows of volumes or clients that ran in parallel, up to the end of the shortest.
+
+    A series without I/O in a window has no line for it.
+    """
+    last_s = min(windows[-1].end_s if windows else 0.0 for windows in series)
+    sums: dict[float, float] = {}
+    for window in chain.from_iterable(series):
+        if window.end_s <= last_s:
+            sums[window.end_s] = sums.get(window.end_s, 0.0) + window.value
+    return tuple(Window(end_s=end_s, value=value) for end_s, value in sorted(sums.items()))

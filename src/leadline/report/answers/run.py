@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure
-from leadline.archive.reader import Run
+from leadline.archive.reader import Run, imported_files
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Discrepancy, Verification
 from leadline.errors import LeadlineError
-from leadline.findings import Finding, Severity
+from leadline.findings import Finding, Severity, aggregate
 from leadline.formats.importer import Refused
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.faults import Fault
@@ -34,6 +34,26 @@ from leadline.report.render.rows import Row, render_rows
 
 class AuditFindingOutput(FindingOutput):
     severity: Severity
+
+
+class FindingCellOutput(CellOutput):
+    """A cell that an aggregated finding is on, with its trials."""
+
+    op: str | None
+    trials: list[str]
+
+
+class AggregatedFindingOutput(Output):
+    """All findings of one code and severity: `message` and `remedy` are of the first of `count`,
+    `evidence` has the lowest and the highest value of each number."""
+
+    code: str
+    severity: Severity
+    count: int
+    message: str
+    remedy: str
+    evidence: dict[str, tuple[float, float]]
+    cells: list[FindingCellOutput]
 
 
 class RunOutput(Output):
@@ -55,6 +75,7 @@ class ImportedRun(Output):
     cluster: str
     trials: int
     findings: list[AuditFindingOutput]
+    aggregated: list[AggregatedFindingOutput]
 
 
 class RefusedOutput(Output):
@@ -65,12 +86,31 @@ class RefusedOutput(Output):
     context: list[str]
 
 
+class ImportedFileOutput(Output):
+    """What a file became: a trial, or a part of one (a client's file, a log).
+
+    `repeat` is the number of the trial in its cell, `client` is empty where the path names none.
+    """
+
+    file: str
+    cluster: str
+    target: str
+    workload: str
+    level: str
+    repeat: int
+    client: str
+
+
 class ImportOutput(Output):
-    """One run for each cluster that the files name."""
+    """One run for each cluster that the files name; none after a dry run. `layout` is empty where
+    none was asked for or none fits, and `layout_reason` says how it was found."""
 
     schema_: Literal["leadline/import/1"] = Field(default="leadline/import/1", alias="schema")
     runs: list[ImportedRun]
     refused: list[RefusedOutput]
+    layout: str
+    layout_reason: str
+    files: list[ImportedFileOutput]
 
 
 class TrialValueOutput(Output):
@@ -107,6 +147,7 @@ class AuditOutput(Output):
     run: str
     trusted: bool
     findings: list[AuditFindingOutput]
+    aggregated: list[AggregatedFindingOutput]
     refused: list[RefusedOutput]
 
 
@@ -248,13 +289,19 @@ def audit_output(
         run=run.id if run else "",
         trusted=not errors and not any(file.expected for file in refused),
         findings=findings,
+        aggregated=aggregate(findings),
         refused=refused,
     )
 
 
 def import_output(
-    audited: Iterable[tuple[Run, Sequence[Finding]]], refused: Iterable[Refused]
+    audited: Iterable[tuple[Run, Sequence[Finding]]],
+    refused: Iterable[Refused],
+    runs: Sequence[Run],
+    layout: tuple[str, str] = ("", ""),
 ) -> ImportOutput:
+    """Build the answer of `leadline import`: `runs` are those of the files, which a dry run does
+    not keep; `layout` is a name and how it was found."""
     return ImportOutput(
         runs=[
             ImportedRun(
@@ -263,10 +310,14 @@ def import_output(
                 cluster=run.manifest.cluster_label,
                 trials=_completed(run),
                 findings=findings,
+                aggregated=aggregate(findings),
             )
             for run, findings in audited
         ],
         refused=tuple(refused),
+        layout=layout[0],
+        layout_reason=layout[1],
+        files=[ImportedFileOutput.from_records(file) for file in imported_files(runs)],
     )
 
 

@@ -12,7 +12,7 @@ from leadline.analysis.scaling.study import ScalingStudy
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.verify import Verification
-from leadline.findings import Finding, Severity
+from leadline.findings import Finding, Severity, aggregate
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
@@ -482,17 +482,18 @@ def _runs(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
 
 
 def _rules(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
-    counts: dict[str, dict[Severity, int]] = {}
-    for _, findings in audited:
-        for finding in findings:
-            found = counts.setdefault(finding.code, dict.fromkeys(Severity, 0))
-            found[finding.severity] += 1
-    order = (Severity.ERROR, Severity.WARNING, Severity.INFO)
-    rows = (
-        (code, *(_number(found[severity]) for severity in order)) for code, found in counts.items()
+    """Build a row for each finding with its cells: all of one code and severity are one."""
+    findings = sorted(
+        (finding for _, found in audited for finding in found),
+        key=lambda finding: -finding.severity.order,
     )
-    titles = ("errors", "warnings", "infos")
-    return table("rules", ("found by the audit", *map(number_column, titles)), rows)
+    rows = []
+    for one in aggregate(findings):
+        cells = len({(cell.target, cell.workload, cell.level) for cell in one.cells})
+        trials = sum(len(cell.trials) for cell in one.cells)
+        rows.append((one.code, one.severity.value, _number(cells), _number(trials)))
+    titles = ("cells", "trials")
+    return table("rules", ("found by the audit", "severity", *map(number_column, titles)), rows)
 
 
 def _number(value: int) -> Cell:
