@@ -125,9 +125,8 @@ class Connection:
     def ask_greetings(
         self, addresses: Mapping[str, tuple[str, int]], within_s: float
     ) -> Mapping[str, str]:
-        """Return, by daemon, why it does not greet a new connection in time; empty where it does.
-        The addresses are hosts by number, and ports. Blocks for `within_s` at most."""
-        return self._call(lambda: _ask_greetings(addresses, within_s))
+        """Call `ask_greetings` in the network of the cluster."""
+        return self._call(lambda: ask_greetings(addresses, within_s))
 
     def close(self) -> None:
         """End the connection; may be called twice."""
@@ -280,7 +279,11 @@ def _connect_error(number: int, access: CephAccess) -> LeadlineError:
 _GREETING = b"ceph v"
 
 
-def _ask_greetings(addresses: Mapping[str, tuple[str, int]], within_s: float) -> Mapping[str, str]:
+def ask_greetings(addresses: Mapping[str, tuple[str, int]], within_s: float) -> Mapping[str, str]:
+    """Return, by daemon, why it does not greet a new connection; empty where it does.
+
+    The addresses are hosts by number, and ports. Blocks for `within_s` at most.
+    """
     reasons: dict[str, str] = {}
     with ExitStack() as stack:
         waiting = stack.enter_context(selectors.DefaultSelector())

@@ -145,7 +145,9 @@ JSON = st.recursive(
 @given(data=st.data())
 def test_whatever_is_in_a_field_is_read_or_refused(data: st.DataObject) -> None:
     document = recorded("kill1_status")
-    part = data.draw(st.sampled_from(["health", "pgmap", "osdmap", "quorum"]))
+    part = data.draw(
+        st.sampled_from(["health", "pgmap", "osdmap", "quorum", "fsmap", "mgrmap", "servicemap"])
+    )
     inner: Any = document
     key: Any = part
     while isinstance(inner[key], dict | list) and inner[key] and data.draw(st.booleans()):
@@ -186,3 +188,31 @@ def test_a_line_that_is_not_understood_is_named(content: bytes, reported: str) -
 
 def test_an_empty_record_has_no_samples() -> None:
     assert parse_cluster_log(b"") == ()
+
+
+def test_daemons_of_a_status() -> None:
+    status = status_of(recorded("nautilus-rook"))
+    (rank,) = status.ranks
+    assert (rank.name, rank.state, rank.gid) == ("dell-r730-035", "up:active", 257907)
+    assert (status.election_epoch, status.manager_available) == (94, True)
+    document = recorded("multi-az-6osd")
+    gateway = {"start_epoch": 3, "gid": 4400, "addr": "10.0.0.1:0/1", "metadata": {}}
+    document["servicemap"]["services"] = {"rgw": {"daemons": {"summary": "", "a": gateway}}}
+    assert dict(status_of(document).services) == {"rgw.a": 4400}
+
+
+def test_services_of_another_shape_are_refused() -> None:
+    document = recorded("multi-az-6osd")
+    document["servicemap"]["services"] = {"rgw": {"daemons": ["a"]}}
+    with pytest.raises(FormatError, match="the services are not those of a status"):
+        status_of(document)
+
+
+def test_a_line_with_same_has_the_daemons_before() -> None:
+    daemons = {"mds.a": {"gid": 4100, "silent": "Connection refused"}}
+    full = line(status=recorded("multi-az-6osd"), daemons=daemons)
+    one, two = parse_cluster_log(b"\n".join((full, line(elapsed_s=2.0, same=True))))
+    assert isinstance(one, ClusterSample)
+    assert isinstance(two, ClusterSample)
+    assert one.daemons == two.daemons
+    assert one.daemons["mds.a"].silent == "Connection refused"
