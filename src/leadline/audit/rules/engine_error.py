@@ -10,6 +10,7 @@ from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.audit.rules.rate_not_reached import behind
+from leadline.audit.rules.verify_failed import FAILED
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 
@@ -34,7 +35,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
             )
     elif output is not None:
         for job in output.jobs:
-            if job.error:
+            if job.error and job.error != FAILED:  # verify-failed reports that
                 yield RuleFinding(
                     severity=Severity.ERROR,
                     evidence={"error": job.error},
