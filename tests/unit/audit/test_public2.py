@@ -1,5 +1,5 @@
-"""The second delivery of published results (`../shared/corpus/public2`): each line of its index that
-concerns a rule, and what the rules learned from it."""
+"""The second delivery of published results (`../shared/corpus/public2`): each line of its index
+that concerns a rule, and what the rules learned from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from leadline.audit.registry import audit_output
 from leadline.findings import Finding, Severity
 from leadline.formats.fio.json_output import parse_fio_json
-from leadline.formats.result import JobResult
+from leadline.formats.result import JobResult, Latency
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import Judge, Stored, cell
 from tests.unit.audit.published import done, job, of, output
@@ -81,7 +81,8 @@ def test_merged_sections_fires_on_whole_queues_where_fio_counts_no_jobs() -> Non
     # fio counted one job: three full queues are impossible.
     counted = replace(old, job_runtime_s=60.0)
     found = audit_output(output(counted))
-    assert of("latency-inconsistent", found) and not of("merged-sections", found)
+    assert of("latency-inconsistent", found)
+    assert not of("merged-sections", found)
 
 
 # --- false alarms --------------------------------------------------------------------------------
@@ -177,3 +178,16 @@ def test_filling_and_draining_a_queue_is_no_drift(
 
     found = judge(Stored(edit=edit, iops=rates), of=cell(runtime_s=30))
     assert bool(of("not-steady", found)) is drifts
+
+
+def test_few_ios_of_a_deep_queue_are_named() -> None:
+    """256 in flight were asked of a disk of 50 I/Os a second (a real run of 8 s)."""
+    read = replace(done(iops=50.1, mean_s=3.9), runtime_s=8.1, total_ios=406)
+    options = {"rw": "randread", "ioengine": "libaio", "iodepth": "32", "numjobs": "8"}
+    made = replace(job(read, group_reporting="1", **options), job_runtime_s=49.8)
+    (queue,) = of("queue-depth-not-reached", audit_output(output(made)))
+    assert "406 I/Os, 1.6 for each place" in queue.message
+    # With many I/Os, jobs that ended early held their part of the queue for a part of the time.
+    many = replace(read, iops=50_100.0, total_ios=406_000, total=Latency(mean_s=3.9e-3))
+    made = replace(made, operations=(many,))
+    assert not of("queue-depth-not-reached", audit_output(output(made)))

@@ -56,7 +56,9 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     iops = sum(operation.iops or 0.0 for operation in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
-    fair = ENOUGH * asked * _time_filled(evidence)
+    # With few I/Os, jobs of a group end when their last I/Os do: that is the draining of a queue.
+    filled = 1.0 if _has_few_ios(evidence, asked) else _time_filled(evidence)
+    fair = ENOUGH * asked * filled
     if reached * (1 + evidence.in_flight_rounding) >= fair:
         return None
     mean_s = reached / iops
@@ -179,7 +181,7 @@ def _cause(evidence: JobEvidence) -> str:
     done, asked = evidence.total_ios, evidence.requested_depth
     if done is not None and asked is not None and done < asked:
         return f"The job did only {done:,} I/Os, fewer than its queues hold"
-    if done is not None and asked is not None and done < FEW_ROUNDS * asked:
+    if done is not None and asked is not None and _has_few_ios(evidence, asked):
         return (
             f"The job did {done:,} I/Os, {done / asked:.2g} for each place of its queues: filling "
             "and draining them took much of the run"
@@ -190,3 +192,8 @@ def _cause(evidence: JobEvidence) -> str:
     if alone is not None and alone > 0.5:
         return f"{alone:.0%} of the I/Os were submitted with nothing else in flight"
     return "The queue was not kept full"
+
+
+def _has_few_ios(evidence: JobEvidence, asked: int) -> bool:
+    done = evidence.total_ios
+    return done is not None and done < FEW_ROUNDS * asked
