@@ -14,6 +14,7 @@ from leadline.units import format_bandwidth, format_iops
 
 # A queue with this share of the requested I/Os in flight was full.
 ENOUGH = 0.9
+CORE_USED_UP = 0.95
 
 
 class Kind(Enum):
@@ -35,7 +36,8 @@ class Kind(Enum):
 class Rate:
     """The rate of one cell and phase. `in_flight` are the requested I/Os in flight, None if
     unknown; `cell` is the number of the cell; `pattern` is fio's `rw` and `direct` its option, None
-    if unknown. `fills_queue`: as many I/Os as requested were in flight, as far as is known."""
+    if unknown. `of_target`: the target set the rate, as far as is
+    known: as many I/Os as requested were in flight, and no job used up its core."""
 
     value: float
     block_bytes: float
@@ -44,7 +46,7 @@ class Rate:
     in_flight: int | None = None
     pattern: str | None = None
     direct: bool | None = None
-    fills_queue: bool = True
+    of_target: bool = True
 
 
 def cell_rates(cells: Sequence[CellEvidence], kind: Kind) -> Iterator[Rate]:
@@ -70,7 +72,7 @@ def cell_rates(cells: Sequence[CellEvidence], kind: Kind) -> Iterator[Rate]:
                             job.requested_depth,
                             job.pattern,
                             job.job.options.direct,
-                            _fills_queue(job),
+                            _of_target(job),
                         )
                     )
         for found in phases.values() if not throttled else ():
@@ -100,7 +102,9 @@ def _block(job: JobEvidence) -> float | None:
     return job.block_size
 
 
-def _fills_queue(job: JobEvidence) -> bool:
+def _of_target(job: JobEvidence) -> bool:
+    if (job.job.core_share or 0.0) >= CORE_USED_UP:
+        return False
     if job.in_flight is None or job.requested_depth is None:
         return job.job.options.engine not in SYNCHRONOUS_ENGINES
     return job.in_flight >= ENOUGH * job.requested_depth

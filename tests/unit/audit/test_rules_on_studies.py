@@ -136,7 +136,9 @@ def test_name_contradicts_work_is_silent(name: str, rw: str) -> None:
 def test_name_contradicts_work_is_silent_on_verification_and_unknown_orders() -> None:
     verified = job(done(Op.READ), name="write", rw="write", verify="md5")
     zoned = job(done(Op.READ), name="randread", rw="read", percentage_random="100")
-    for made in (verified, zoned):
+    # One end of a sweep over the share of reads.
+    swept = job(done(Op.READ), name="randrw", rw="randrw", rwmixread="100")
+    for made in (verified, zoned, swept):
         assert not of("name-contradicts-work", audit_output(output(made)))
 
 
@@ -249,6 +251,27 @@ def test_flat_ceiling_fires_as_an_info_on_sequential_io(tmp_path: Path) -> None:
 )
 def test_flat_ceiling_is_silent(tmp_path: Path, rates: list[tuple[int, int, float]]) -> None:
     assert not swept(tmp_path, *rates)
+
+
+@pytest.mark.parametrize(("core", "found"), [(0.5, 1), (1.0, 0)])
+def test_flat_ceiling_is_silent_on_a_client_without_cores(
+    tmp_path: Path, core: float, found: int
+) -> None:
+    def stored(depth: int) -> Stored:
+        def edit(document: dict[str, Any]) -> None:
+            one = document["jobs"][0]
+            one["job options"]["iodepth"] = str(depth)
+            one["usr_cpu"], one["sys_cpu"] = 50 * core, 50 * core
+            for key in ("lat_ns", "clat_ns"):
+                factor = depth * 1e9 / one["read"]["iops"] / one["read"][key]["mean"]
+                for name in ("min", "max", "mean"):
+                    one["read"][key][name] *= factor
+
+        return Stored("good-randread-qd16", edit=edit)
+
+    cells = {"a": (cell("q1"), [stored(1)]), "b": (cell("q16"), [stored(16)])}
+    run = build(tmp_path / "run", cells)
+    assert len(of("flat-ceiling", audit(run))) == found
 
 
 def test_flat_ceiling_is_silent_where_the_depth_was_ignored(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def check(run: RunEvidence) -> Iterator[RuleFinding]:
 def _over_depth(target: str, cells: Sequence[CellEvidence]) -> Iterator[RuleFinding]:
     sweeps: dict[tuple[str | None, int, str], list[Rate]] = {}
     for rate in cell_rates(cells, Kind.IOPS):
-        if rate.in_flight is not None and rate.fills_queue and rate.pattern is not None:
+        if rate.in_flight is not None and rate.of_target and rate.pattern is not None:
             key = (rate.pattern, round(rate.block_bytes), rate.direction)
             sweeps.setdefault(key, []).append(rate)
     for (pattern, block, direction), rates in sweeps.items():

@@ -55,8 +55,8 @@ def check(run: RunEvidence) -> Iterator[RuleFinding]:
             message=f"At depth 1 a {slow.value} of {format_size(block)} takes "
             f"{format_latency(max(read, write))} and a {fast.value} "
             f"{format_latency(min(read, write))}, {ratio:,.0f} times as fast. A cache above the "
-            f"storage took the {fast.value}s (page cache of the host, controller, write-back "
-            "cache).",
+            f"storage took the {fast.value}s (page cache of the host, controller, write-back cache)"
+            + (", or the blocks were never written." if fast is Op.READ else "."),
             remedy="Turn the cache off or make writes wait for the storage (fsync), or name the "
             f"cache next to the {fast.value} figures. Use a span larger than the cache.",
         )

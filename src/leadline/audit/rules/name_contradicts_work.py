@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leadline.audit.evidence import JobEvidence
+from leadline.audit.physics import MIXED
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
@@ -46,7 +47,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     done = {_DONE[part.op] for part in evidence.parts if part.op in _DONE}
     if not done or len(done) < len(evidence.parts):
         return
-    fact = _direction(said, done) or _order(evidence, said)
+    fact = _direction(evidence, said, done) or _order(evidence, said)
     if fact:
         yield RuleFinding(
             severity=Severity.WARNING,
@@ -73,10 +74,11 @@ def words_of(name: str) -> Said:
     return Said(frozenset(directions), mixed, frozenset(orders))
 
 
-def _direction(said: Said, done: set[str]) -> str:
+def _direction(evidence: JobEvidence, said: Said, done: set[str]) -> str:
     """Return the contradiction as a predicate; empty without one. A name with both words may
     describe anything (`read-after-write`)."""
-    if said.mixed and not said.directions and len(done) == 1:
+    # A mix may have a share of reads of 0 or 100 %, as in a sweep.
+    if said.mixed and not said.directions and len(done) == 1 and evidence.pattern not in MIXED:
         (only,) = done
         return f"did only {only}s, not a mix"
     if said.mixed or len(said.directions) != 1 or said.directions & done:
