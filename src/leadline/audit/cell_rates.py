@@ -15,6 +15,7 @@ from leadline.units import format_bandwidth, format_iops
 # A queue with this share of the requested I/Os in flight was full.
 ENOUGH = 0.9
 CORE_USED_UP = 0.95
+SUBMITTING = 0.95
 
 
 class Kind(Enum):
@@ -103,7 +104,9 @@ def _block(job: JobEvidence) -> float | None:
 
 
 def _of_target(job: JobEvidence) -> bool:
-    if (job.job.core_share or 0.0) >= CORE_USED_UP:
+    used_up = (job.job.core_share or 0.0) >= CORE_USED_UP
+    # An engine that waits in submission does one I/O after the other (buffered files, FUSE).
+    if used_up or (job.submitting_share or 0.0) >= SUBMITTING:
         return False
     if job.in_flight is None or job.requested_depth is None:
         return job.job.options.engine not in SYNCHRONOUS_ENGINES

@@ -358,6 +358,17 @@ class JobEvidence:
         return parts
 
     @cached_property
+    def submitting_share(self) -> float | None:
+        """Share of its time that each job spends in submission; None if unknown."""
+        busy = 0.0
+        for operation in self.parts:
+            mean_s = operation.submission.mean_s if operation.submission else None
+            if operation.iops is None or mean_s is None:
+                return None
+            busy += operation.iops * mean_s
+        return busy / self.processes if self.processes else None
+
+    @cached_property
     def total_ios(self) -> int | None:
         """Completed I/Os; from rate and time if they were not counted."""
         done = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -16,14 +17,15 @@ SAME = 1.02
 # More I/Os in flight by this factor, beginning at one or two, give storage more to do: its rate at
 # least doubles. From a larger number on, a flat rate may be the storage's own maximum.
 DEPTH_RATIO = 8
+LARGEST_OVER_DEPTH = 8192
 SAME_OVER_DEPTH = 1.10
 SHALLOW = 2
-# Bandwidth that is the same from small blocks on; large blocks saturate any device.
-BLOCK_RATIO = 16
+# Large blocks fill the bandwidth of any device, small ones do not.
 SMALL_BLOCK = 16384
+BLOCK_RATIO = 16
 FEWEST_BLOCKS = 3
-# A limit near a number of one or two digits is that number.
-ROUND = 0.005
+# A rate near one of these times a power of ten is probably that limit: by chance one in 25 is.
+ROUND_NUMBERS, ROUND = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 8.0, 10.0), 0.005
 # Payload of Ethernet links in bytes per second: 94 to 95 % of the bits, less with small blocks.
 _LINKS = (("1 GbE", 110e6, 119e6), ("10 GbE", 1.1e9, 1.19e9), ("25 GbE", 2.75e9, 2.98e9))
 
@@ -45,7 +47,9 @@ def check(run: RunEvidence) -> Iterator[RuleFinding]:
 def _over_depth(target: str, cells: Sequence[CellEvidence]) -> Iterator[RuleFinding]:
     sweeps: dict[tuple[str | None, int, str], list[Rate]] = {}
     for rate in cell_rates(cells, Kind.IOPS):
-        if rate.in_flight is not None and rate.of_target and rate.pattern is not None:
+        # One large I/O in flight may fill the bandwidth of a device.
+        small = rate.block_bytes <= LARGEST_OVER_DEPTH
+        if small and rate.in_flight is not None and rate.of_target and rate.pattern is not None:
             key = (rate.pattern, round(rate.block_bytes), rate.direction)
             sweeps.setdefault(key, []).append(rate)
     for (pattern, block, direction), rates in sweeps.items():
@@ -119,7 +123,9 @@ def _limit(iops: float | None, bps: float) -> str:
     for name, low, high in _LINKS:
         if low <= bps <= high:
             return f"A {name} link"
-    rounded = float(f"{iops:.2g}") if iops else 0.0
-    if iops and abs(iops / rounded - 1) <= ROUND:
-        return f"A limit of {rounded:,.0f} IOPS (QoS, cloud tier)"
+    if iops:
+        power = 10.0 ** math.floor(math.log10(iops))
+        for number in ROUND_NUMBERS:
+            if abs(iops / (number * power) - 1) <= ROUND:
+                return f"A limit of {number * power:,.0f} IOPS (QoS, cloud tier)"
     return "A limit (QoS, cloud tier, network link)"

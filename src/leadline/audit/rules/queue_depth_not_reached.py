@@ -100,19 +100,12 @@ def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
     """Test for an asynchronous engine whose submission waits (buffered files, FUSE). It does one
     I/O after the other, and queued I/Os count as latency: by Little's law the queue is full."""
     depth, used = evidence.job.options.iodepth, evidence.job.core_share
-    processes = evidence.processes
-    if depth is None or depth <= 1 or not processes or used is None or used > WAITING:
+    share = evidence.submitting_share
+    if depth is None or depth <= 1 or share is None or used is None or used > WAITING:
         return None
     whole = evidence.trial.whole
     if evidence.job.options.direct and (whole is None or whole.output.disks):
         return None  # direct I/O waits for a place in the disk's own queue
-    busy = 0.0
-    for operation in evidence.parts:
-        mean_s = operation.submission.mean_s if operation.submission else None
-        if operation.iops is None or mean_s is None:
-            return None
-        busy += operation.iops * mean_s
-    share = busy / processes
     if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
         return None
     return _finding(
