@@ -77,7 +77,7 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     return _finding(
         evidence,
         numbers,
-        f"{reached:.{4 if reached >= 100 else 3}g} of {asked} requested I/Os were in flight",
+        f"{reached:.1f} of {asked} requested I/Os were in flight",
         ignored=ignored,
         cause=f"Each job spent {gap_s * 1e6:.3g} us between two I/Os" if depth == 1 else "",
     )
