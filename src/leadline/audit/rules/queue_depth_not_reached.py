@@ -125,7 +125,7 @@ def _finding(
     ignored: bool,
     cause: str = "",
 ) -> RuleFinding:
-    engine = evidence.job.options.engine
+    engine, asked = evidence.job.options.engine, evidence.requested_depth
     if not ignored:
         cause = cause or _cause(evidence)
     elif engine is None:
@@ -139,6 +139,8 @@ def _finding(
         message=f"{fact}. {cause}.",
         remedy="Use an asynchronous engine (io_uring, libaio), or depth 1 and more jobs."
         if ignored
+        else "Run longer, or with less depth."
+        if asked is not None and _has_few_ios(evidence, asked)
         else "Use the result for the reached depth, or use more jobs with less depth each.",
     )
 
