@@ -26,7 +26,7 @@ from leadline.audit.registry import RULES
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text")
     parser.add_argument("--fresh", action="store_true", help="make the runs anew, in ten minutes")
     parser.add_argument("--only", metavar="WORD", default="", help="inputs with this in their name")
     given = parser.parse_args(arguments)
@@ -44,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = faults(verdicts, known)
     if given.format == "json":
         print(json.dumps(_document(rows, found, without), indent=1))
+    elif given.format == "markdown":
+        print(_markdown(rows))
     else:
         sizes = {name: len(subjects) for name, subjects in sets.items()}
         _print(rows, found, sizes, without, verdicts)
@@ -95,6 +97,19 @@ def _print(
             )
     for name in without:
         print(f"\nno label: {name}")
+
+
+def _markdown(rows: Sequence[Row]) -> str:
+    """The table of docs/internals/audit-bench.md: n is the number of labels without the defect."""
+    lines = [
+        "| rule | labelled | found | missed | false alarms | of n |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        missed = row.labelled - row.found
+        cells = (f"`{row.code}`", row.labelled, row.found, missed, row.false_alarms, row.clean)
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
 
 
 def _faults(heading: str, found: Sequence[Fault]) -> None:

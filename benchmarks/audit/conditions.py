@@ -87,8 +87,11 @@ class Limits:
     def disk(self, device: str, iops: int) -> None:
         """At most `iops` reads and as many writes a second on `device` (MAJOR:MINOR)."""
         for direction in ("read", "write"):
-            limit = self._disk / f"blkio.throttle.{direction}_iops_device"
-            limit.write_text(f"{device} {iops}")
+            self.throttle(device, f"{direction}_iops", iops)
+
+    def throttle(self, device: str, what: str, most: int) -> None:
+        """At most that many `read_iops`, `write_iops`, `read_bps` or `write_bps` on `device`."""
+        (self._disk / f"blkio.throttle.{what}_device").write_text(f"{device} {most}")
 
     def make(self) -> None:
         for group in (self._cpu, self._disk):

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.audit.bench import Bench
-from benchmarks.audit.conditions import ext4_on_loop, fio_servers, small_filesystem
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.audit.bench import Bench, until
+from benchmarks.audit.conditions import (
+    disk_of,
+    ext4_on_loop,
+    fio_servers,
+    limits,
+    small_filesystem,
+)
 
 DISK = ("--filename=data", "--size=256M", "--direct=1", "--randrepeat=0")
 SHORT = ("--time_based", "--runtime=5")
@@ -322,6 +331,24 @@ def filesystem_reads_run(bench: Bench) -> None:
         bench.leadline(f"repeats: 1\nworkloads:\n{cells}", target=f"dir:{folder}")
 
 
+def slow_deep_queue_run(bench: Bench) -> None:
+    """A Leadline run of 64 I/Os of 1 MiB in flight under 24 MiB/s: the queue takes 2.7 s to fill
+    and to drain."""
+    with limits() as group:
+
+        def later(runs: Path) -> None:
+            until(lambda: any(runs.glob("*/prefill/*")))
+            for direction in ("read_bps", "write_bps"):
+                group.throttle(disk_of(bench.data), direction, 24 << 20)
+
+        replace(bench, wrap=group.command).leadline(
+            "repeats: 1\nworkloads:\n"
+            "  - {name: deep, pattern: randread, block_size: 1M, iodepth: 64, numjobs: 1,"
+            " size: 64M, runtime: 24s, ramp: 0s}\n",
+            meanwhile=later,
+        )
+
+
 RUNS = (
     libaio_depth_1,
     libaio_depth_16,
@@ -361,4 +388,5 @@ RUNS = (
     buffered_cold_run,
     laid_out_by_fio_run,
     filesystem_reads_run,
+    slow_deep_queue_run,
 )

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.audit import bad_runs, good_runs, table_runs
+from benchmarks.audit import bad_runs, fio_runs, good_runs, table_runs
 from benchmarks.audit.bench import Bench
 from benchmarks.audit.conditions import LoadWatch
 from benchmarks.audit.recorded import MADE, pack
@@ -26,9 +26,17 @@ from benchmarks.audit.recorded import MADE, pack
 Make = Callable[[Bench], None]
 RUNS: dict[str, Make] = {
     function.__name__.replace("_", "-"): function
-    for module in (bad_runs, good_runs, table_runs)
+    for module in (bad_runs, good_runs, table_runs, fio_runs)
     for function in module.RUNS
 }
+# Small runs, which are kept in one archive.
+TOGETHER = "fio-runs"
+_SMALL = frozenset(function.__name__.replace("_", "-") for function in fio_runs.RUNS)
+
+
+def archive_of(name: str) -> str:
+    """Return the archive that keeps a run."""
+    return TOGETHER if name in _SMALL else name
 
 
 def make(name: str, folder: Path) -> None:
@@ -72,9 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         began = time.monotonic()
         make(name, folder / name)
         print(f"{name}: {time.monotonic() - began:.1f} s", file=sys.stderr)
-        if given.record:
-            pack(folder / name)
+        if given.record and name not in _SMALL:
+            pack([folder / name], name)
     if given.record:
+        small = [path for path in folder.iterdir() if path.name in _SMALL]
+        if small:
+            pack(small, TOGETHER)
         shutil.rmtree(folder)
     return 0
 

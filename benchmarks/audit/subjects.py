@@ -11,7 +11,10 @@ from benchmarks.audit.recorded import made_run
 
 # Folders of the corpus that hold benchmark results, and what in them holds none: consoles next to
 # results, summaries of a later hand, what a cluster said.
-_WITH_RESULTS = ("public", "ceph-lab/fio", "ceph-lab/bench", "ceph-lab/drills", "ceph-lab/cephfs")
+_WITH_RESULTS = (
+    *("public", "ceph-lab/fio", "ceph-lab/bench", "ceph-lab/drills", "ceph-lab/cephfs"),
+    *("public2/stonet", "public2/zns", "public2/fio-plot"),
+)
 _WITHOUT = frozenset({".err", ".out", ".stderr", ".tsv"})
 _NO_RESULTS = ("public/ceph-dump", "public/zfs", "public/kube-yaml")
 _CLUSTER_WORDS = ("SUMMARY.txt", "timeline_", "kill1", "two.txt", "two_down_")

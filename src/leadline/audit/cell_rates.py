@@ -7,10 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from leadline.audit.evidence import CellEvidence, JobEvidence
+from leadline.audit.evidence import SYNCHRONOUS_ENGINES, CellEvidence, JobEvidence
 from leadline.formats.result import Operation
 from leadline.metrics import Op
 from leadline.units import format_bandwidth, format_iops
+
+# A queue with this share of the requested I/Os in flight was full.
+ENOUGH = 0.9
+CORE_USED_UP = 0.95
+SUBMITTING = 0.95
 
 
 class Kind(Enum):
@@ -31,7 +36,9 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Rate:
     """The rate of one cell and phase. `in_flight` are the requested I/Os in flight, None if
-    unknown; `cell` is the number of the cell; `pattern` is fio's `rw`, None if unknown."""
+    unknown; `cell` is the number of the cell; `pattern` is fio's `rw` and `direct` its option, None
+    if unknown. `of_target`: the target set the rate, as far as is
+    known: as many I/Os as requested were in flight, and no job used up its core."""
 
     value: float
     block_bytes: float
@@ -39,6 +46,8 @@ class Rate:
     cell: int
     in_flight: int | None = None
     pattern: str | None = None
+    direct: bool | None = None
+    of_target: bool = True
 
 
 def cell_rates(cells: Sequence[CellEvidence], kind: Kind) -> Iterator[Rate]:
@@ -63,6 +72,8 @@ def cell_rates(cells: Sequence[CellEvidence], kind: Kind) -> Iterator[Rate]:
                             number,
                             job.requested_depth,
                             job.pattern,
+                            job.job.options.direct,
+                            _of_target(job),
                         )
                     )
         for found in phases.values() if not throttled else ():
@@ -90,3 +101,13 @@ def _block(job: JobEvidence) -> float | None:
     if counts and len(counts) == len(job.parts):
         return sum(operation.io_bytes or 0 for operation in job.parts) / sum(counts)
     return job.block_size
+
+
+def _of_target(job: JobEvidence) -> bool:
+    used_up = (job.job.core_share or 0.0) >= CORE_USED_UP
+    # An engine that waits in submission does one I/O after the other (buffered files, FUSE).
+    if used_up or (job.submitting_share or 0.0) >= SUBMITTING:
+        return False
+    if job.in_flight is None or job.requested_depth is None:
+        return job.job.options.engine not in SYNCHRONOUS_ENGINES
+    return job.in_flight >= ENOUGH * job.requested_depth

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from math import isfinite
@@ -181,8 +181,9 @@ class TrialEvidence:
     are the cores of each lab host, None without a limit. `pool` is the medium of the target's pool,
     `stack` the layers below the target from the top down, empty if unknown. `network` is why the
     target is networked. `held_bytes` is a size that memory held completely, as another result of
-    the target proves. `phases_apart`: the reads and writes of the workload were not one mix, as
-    most of its results prove. `stream` are the ZFS streams of the trial."""
+    the target proves. `random_read_s` are the mean seconds of its direct random reads at depth 1 by
+    block size. `phases_apart`: the reads and writes of the workload were not one mix, as most of
+    its results prove. `stream` are the ZFS streams of the trial."""
 
     place: Place
     cell: Cell | None = None
@@ -200,6 +201,7 @@ class TrialEvidence:
     stack: tuple[Layer, ...] = ()
     network: str = ""
     held_bytes: int | None = None
+    random_read_s: Mapping[int, float] = field(default_factory=dict)
     phases_apart: bool = False
     stream: StreamReport | FormatError | None = None
 
@@ -355,6 +357,17 @@ class JobEvidence:
             if total and (not parts or _little(total, self.job.options) is not None):
                 return total
         return parts
+
+    @cached_property
+    def submitting_share(self) -> float | None:
+        """Share of its time that each job spends in submission; None if unknown."""
+        busy = 0.0
+        for operation in self.parts:
+            mean_s = operation.submission.mean_s if operation.submission else None
+            if operation.iops is None or mean_s is None:
+                return None
+            busy += operation.iops * mean_s
+        return busy / self.processes if self.processes else None
 
     @cached_property
     def total_ios(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -202,12 +203,17 @@ def with_neighbours(run: RunEvidence) -> RunEvidence:
     """Return the run with facts that other results of the same target or workload prove."""
     held: dict[str, int] = {}
     impossible: dict[str, list[bool]] = {}
+    random_reads: dict[str, dict[int, list[float]]] = {}
     for cell in run.cells:
         for trial in cell.trials:
             for job in trial.jobs:
                 size = _size_in_memory(job)
                 if size is not None:
                     held[trial.place.target] = max(size, held.get(trial.place.target, 0))
+                alone = _random_read_alone(job)
+                if alone is not None:
+                    reads = random_reads.setdefault(trial.place.target, {})
+                    reads.setdefault(alone[0], []).append(alone[1])
             share = share_is_impossible(trial)
             if share is not None:
                 impossible.setdefault(cell.place.workload, []).append(share)
@@ -216,20 +222,35 @@ def with_neighbours(run: RunEvidence) -> RunEvidence:
         for workload, found in impossible.items()
         if sum(found) >= 2 and 2 * sum(found) >= len(found)
     }
-    if not held and not apart:
+    if not held and not apart and not random_reads:
         return run
+    medians = {
+        target: {block: statistics.median(means) for block, means in reads.items()}
+        for target, reads in random_reads.items()
+    }
 
     def with_proof(trial: TrialEvidence, workload: str) -> TrialEvidence:
-        size = held.get(trial.place.target)
-        if size is None and workload not in apart:
-            return trial
-        return replace(trial, held_bytes=size, phases_apart=workload in apart)
+        return replace(
+            trial,
+            held_bytes=held.get(trial.place.target),
+            phases_apart=workload in apart,
+            random_read_s=medians.get(trial.place.target, {}),
+        )
 
     cells = []
     for cell in run.cells:
         trials = tuple(with_proof(trial, cell.place.workload) for trial in cell.trials)
         cells.append(replace(cell, trials=trials))
     return replace(run, cells=tuple(cells))
+
+
+def _random_read_alone(evidence: JobEvidence) -> tuple[int, float] | None:
+    """Return block size and mean latency of direct random reads with one I/O in flight."""
+    read, block = evidence.operation(Op.READ), evidence.block_size
+    if evidence.pattern != "randread" or evidence.requested_depth != 1 or not block:
+        return None
+    mean = mean_s(read, evidence.job.options) if read and evidence.job.options.direct else None
+    return (block, mean) if mean else None
 
 
 def _size_in_memory(evidence: JobEvidence) -> int | None:

@@ -3,19 +3,22 @@ that concerns a rule, and what the rules learned from it."""
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from leadline.audit.registry import audit_output
+from leadline.audit.evidence import CellEvidence, Place, RunEvidence, TrialEvidence
+from leadline.audit.registry import RULES, audit_output
 from leadline.findings import Finding, Severity
 from leadline.formats.fio.json_output import parse_fio_json
-from leadline.formats.result import JobResult
+from leadline.formats.fio.logs import read_log, windows
+from leadline.formats.result import JobResult, Latency
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import Judge, Stored, cell
-from tests.unit.audit.published import done, job, of, output
+from tests.unit.audit.published import ask, done, job, of, output
 
 
 @pytest.fixture
@@ -178,3 +181,60 @@ def test_filling_and_draining_a_queue_is_no_drift(
 
     found = judge(Stored(edit=edit, iops=rates), of=cell(runtime_s=30))
     assert bool(of("not-steady", found)) is drifts
+
+
+def test_few_ios_of_a_deep_queue_are_named() -> None:
+    """256 in flight were asked of a disk of 50 I/Os a second (a real run of 8 s)."""
+    read = replace(done(iops=50.1, mean_s=3.9), runtime_s=8.1, total_ios=406)
+    options = {"rw": "randread", "ioengine": "libaio", "iodepth": "32", "numjobs": "8"}
+    made = replace(job(read, group_reporting="1", **options), job_runtime_s=49.8)
+    (queue,) = of("queue-depth-not-reached", audit_output(output(made)))
+    assert "406 I/Os, 1.6 for each place" in queue.message
+    # With many I/Os, jobs that ended early held their part of the queue for a part of the time.
+    many = replace(read, iops=50_100.0, total_ios=406_000, total=Latency(mean_s=3.9e-3))
+    made = replace(made, operations=(many,))
+    assert not of("queue-depth-not-reached", audit_output(output(made)))
+
+
+# --- a study with logs ---------------------------------------------------------------------------
+
+STUDY = "wikimedia/2021-06-04_10-21-12/vm_disk"
+
+
+def published(public2: Path, depth: int, rw: str, repeat: int) -> TrialEvidence:
+    """One repeat of the study: its result, and its log as the windows of that result."""
+    folder = public2 / STUDY / f"ioengine_libaio.bs_4k.iodepth_{depth}.rw_{rw}" / f"run_{repeat}"
+    result = gzip.decompress((folder / "run_stats.log.gz").read_bytes())
+    log = gzip.decompress((folder / "data_iops.log.gz").read_bytes())
+    return TrialEvidence(
+        place=Place(target="vm_disk", workload=f"q{depth}-{rw}"),
+        output=parse_fio_json(result),
+        windows=windows([read_log("data_iops.log", log)]),
+    )
+
+
+def test_logs_that_contradict_their_results_are_found(public2: Path) -> None:
+    """By hand: the sum of the lines x 50 ms is 0.47, 0.38, 0.99 and 0.17 of the I/Os; the third has
+    gaps. The other eight logs are 0.992 to 0.998."""
+    found = {
+        (depth, rw, repeat)
+        for depth in (1, 128)
+        for rw in ("randread", "randwrite")
+        for repeat in (1, 2, 3)
+        if ask(published(public2, depth, rw, repeat), "log-contradicts-result")
+    }
+    assert found == {(1, "randwrite", 2), (128, "randwrite", 1), (128, "randwrite", 3)}
+
+
+def test_a_published_cap_is_flat_over_depth(public2: Path) -> None:
+    """499 writes per second at depth 1 and 496 at depth 128; reads go from 1,105 to 5,000."""
+    cells = []
+    for depth in (1, 128):
+        for rw in ("randread", "randwrite"):
+            trials = tuple(published(public2, depth, rw, repeat) for repeat in (1, 2, 3))
+            cells.append(CellEvidence(place=trials[0].place, cell=cell(), trials=trials))
+    rule = next(rule for rule in RULES if rule.code == "flat-ceiling")
+    (found,) = rule.findings(RunEvidence(place=Place(), cells=tuple(cells)))
+    assert found.evidence["iops"] == pytest.approx(497, abs=2)
+    assert (found.evidence["fewest_in_flight"], found.evidence["most_in_flight"]) == (1, 128)
+    assert "randwrite" in found.message

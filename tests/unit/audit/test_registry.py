@@ -19,6 +19,7 @@ from tests.unit.audit import (
     test_rules_on_clients,
     test_rules_on_imports,
     test_rules_on_physics,
+    test_rules_on_studies,
     test_throttled_system,
 )
 from tests.unit.audit.audit_archives import Judge, Stored, build, cell
@@ -87,6 +88,7 @@ def test_every_rule_is_tested_both_ways(code: str) -> None:
         test_rules_on_clients,
         test_rules_on_imports,
         test_rules_on_physics,
+        test_rules_on_studies,
         test_cache_served_reads,
         test_cluster_not_healthy,
         test_public2,

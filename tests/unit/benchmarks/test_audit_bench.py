@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.audit.judge import CODES, Accusation, accusations
 from benchmarks.audit.labels import FOLDER, Known, Label, read_labels
-from benchmarks.audit.make_runs import RUNS
+from benchmarks.audit.make_runs import RUNS, archive_of
 from benchmarks.audit.recorded import RECORDED, unpack
 from benchmarks.audit.score import FALSE_ALARM, MISS, faults, judge, table
 from benchmarks.audit.subjects import Subject, corpus, runs, shared_folder, unlabelled
@@ -111,9 +111,12 @@ def test_labels_that_cannot_be_meant_are_refused(tmp_path: Path, row: str, fault
         read_labels(path, CODES)
 
 
-def test_every_run_that_can_be_made_is_recorded_and_labelled() -> None:
+def test_every_run_that_can_be_made_is_recorded_and_labelled(tmp_path: Path) -> None:
     labelled = {one.file for one in read_labels(FOLDER / "runs.csv", CODES)}
-    recorded = {path.name.removesuffix(".tar.xz") for path in RECORDED.iterdir()}
+    archives = {path.name.removesuffix(".tar.xz") for path in RECORDED.iterdir()}
+    assert archives == {archive_of(name) for name in RUNS}
+    unpack(tmp_path)
+    recorded = {path.name for path in tmp_path.iterdir()}
     assert labelled == recorded == set(RUNS)
 
 

@@ -11,6 +11,7 @@ from leadline.audit.physics import (
     compressing_layer,
     fastest_read,
     may_read_ahead,
+    network_of_job,
     read_below,
 )
 from leadline.audit.rule import RuleFinding, rule
@@ -34,6 +35,11 @@ UNSEEN_S = 0.25
 HARD_DISK_S = 1e-3
 # Memory copies at least this fast: with a slower median, half of the reads came from storage.
 HIT_S, COPY_BPS = 10e-6, 2e9
+# Sequential reads of one I/O in flight that are this much faster than random ones were read ahead.
+# Flash does it 4 to 8 times in the drive, hard disks up to a hundred times.
+AHEAD = 4.0
+# Reads of this many times the span may find it in memory of the storage nodes.
+REMOTE_OVER = 10.0
 MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _DIRECT = "Use direct I/O (`direct: true`), or a span several times the size of memory."
 _ARC = "ZFS's cache (the ARC) or the page cache"
@@ -55,7 +61,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     # The most certain test first: one finding is enough.
     tests = (
         *(_on_memory, _resident, _too_fast, _disks_spared, _layers_spared, _held, _hard_disks),
-        *(_warm_start, _reread),
+        *(_warm_start, _reread, _read_ahead, _remote_reread),
     )
     findings = (test(evidence, read) for test in tests)
     yield from islice((finding for finding in findings if finding is not None), 1)
@@ -271,6 +277,48 @@ def _reread(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
         message=f"{format_size(moved)} were read through the page cache from "
         f"{format_size(span)}. At least {again:.0%} were repeated reads, perhaps from memory.",
         remedy=_DIRECT,
+    )
+
+
+def _read_ahead(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether direct sequential reads were far faster than random ones of the same target, one
+    I/O in flight each: the same round trips and copies."""
+    options, block = evidence.job.options, evidence.block_size
+    random_s = evidence.trial.random_read_s.get(block) if block else None
+    mean = mean_s(read, options)
+    if evidence.pattern != "read" or evidence.requested_depth != 1 or not options.direct:
+        return None
+    if not random_s or not mean or mean * AHEAD > random_s:
+        return None
+    network = evidence.trial.network or network_of_job(options)
+    return RuleFinding(
+        # Drives read ahead by themselves; behind a network it is a cache on the path.
+        severity=Severity.WARNING if network else Severity.INFO,
+        op=Op.READ,
+        evidence={"latency_mean_s": mean, "random_latency_mean_s": random_s, "block_bytes": block},
+        message=f"Sequential reads of {format_size(block or 0)} took {format_latency(mean)}, "
+        f"random ones {format_latency(random_s)}, with one direct I/O in flight each. A cache "
+        "below the job read ahead"
+        + (f" ({network})." if network else " (the drive, its controller or the hypervisor)."),
+        remedy="Compare sequential reads only with such of the same read-ahead. Use random reads "
+        "for the latency of the storage.",
+    )
+
+
+def _remote_reread(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether remote storage was read many times over: its memory may have answered."""
+    span, moved = _laid_out(evidence), _bytes(evidence, read)
+    network = evidence.trial.network or network_of_job(evidence.job.options)
+    if not network or not span or moved is None or moved < REMOTE_OVER * span:
+        return None
+    return RuleFinding(
+        severity=Severity.INFO,
+        op=Op.READ,
+        evidence={"read_bytes": moved, "span_bytes": span, "times": moved / span},
+        message=f"{format_size(moved)} were read from {format_size(span)} of remote storage "
+        f"({network}), {moved / span:.0f} times over. The memory of the storage nodes may have "
+        "answered.",
+        remedy="Use a span larger than the memory of the storage nodes, or name their caches.",
     )
 
 

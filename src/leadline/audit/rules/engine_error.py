@@ -11,6 +11,7 @@ from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.audit.rules.rate_not_reached import behind
 from leadline.audit.rules.unfamiliar_output import format_notes
+from leadline.audit.rules.verify_failed import FAILED
 from leadline.findings import Severity
 from leadline.formats.result import FormatError, NoteKind
 
@@ -35,7 +36,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
             )
     elif output is not None:
         for job in output.jobs:
-            if job.error:
+            if job.error and job.error != FAILED:  # verify-failed reports that
                 yield RuleFinding(
                     severity=Severity.ERROR,
                     evidence={"error": job.error},

@@ -37,7 +37,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
             "ratio": reached / asked,
             "iops": sum(operation.iops or 0.0 for operation in evidence.parts),
         },
-        message=f"IOPS x mean latency gives {reached:.4g} I/Os in flight; only {asked} are "
+        message=f"IOPS x mean latency gives {reached:.1f} I/Os in flight; only {asked} are "
         "possible. The IOPS or the latency are wrong.",
         remedy="Use neither. Check for other latency units, figures added over jobs or hosts, or "
         "an edited result.",

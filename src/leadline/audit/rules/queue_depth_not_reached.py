@@ -56,7 +56,9 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     iops = sum(operation.iops or 0.0 for operation in evidence.parts)
     if reached is None or asked is None or depth is None or not iops:
         return None
-    fair = ENOUGH * asked * _time_filled(evidence)
+    # With few I/Os, jobs of a group end when their last I/Os do: that is the draining of a queue.
+    filled = 1.0 if _has_few_ios(evidence, asked) else _time_filled(evidence)
+    fair = ENOUGH * asked * filled
     if reached * (1 + evidence.in_flight_rounding) >= fair:
         return None
     mean_s = reached / iops
@@ -75,7 +77,7 @@ def _by_littles_law(evidence: JobEvidence) -> RuleFinding | None:
     return _finding(
         evidence,
         numbers,
-        f"{reached:.{4 if reached >= 100 else 3}g} of {asked} requested I/Os were in flight",
+        f"{reached:.1f} of {asked} requested I/Os were in flight",
         ignored=ignored,
         cause=f"Each job spent {gap_s * 1e6:.3g} us between two I/Os" if depth == 1 else "",
     )
@@ -98,19 +100,12 @@ def _by_submission(evidence: JobEvidence) -> RuleFinding | None:
     """Test for an asynchronous engine whose submission waits (buffered files, FUSE). It does one
     I/O after the other, and queued I/Os count as latency: by Little's law the queue is full."""
     depth, used = evidence.job.options.iodepth, evidence.job.core_share
-    processes = evidence.processes
-    if depth is None or depth <= 1 or not processes or used is None or used > WAITING:
+    share = evidence.submitting_share
+    if depth is None or depth <= 1 or share is None or used is None or used > WAITING:
         return None
     whole = evidence.trial.whole
     if evidence.job.options.direct and (whole is None or whole.output.disks):
         return None  # direct I/O waits for a place in the disk's own queue
-    busy = 0.0
-    for operation in evidence.parts:
-        mean_s = operation.submission.mean_s if operation.submission else None
-        if operation.iops is None or mean_s is None:
-            return None
-        busy += operation.iops * mean_s
-    share = busy / processes
     if evidence.job.options.engine in SYNCHRONOUS_ENGINES or not SUBMITTING <= share <= 1.05:
         return None
     return _finding(
@@ -130,7 +125,7 @@ def _finding(
     ignored: bool,
     cause: str = "",
 ) -> RuleFinding:
-    engine = evidence.job.options.engine
+    engine, asked = evidence.job.options.engine, evidence.requested_depth
     if not ignored:
         cause = cause or _cause(evidence)
     elif engine is None:
@@ -144,6 +139,8 @@ def _finding(
         message=f"{fact}. {cause}.",
         remedy="Use an asynchronous engine (io_uring, libaio), or depth 1 and more jobs."
         if ignored
+        else "Run longer, or with less depth."
+        if asked is not None and _has_few_ios(evidence, asked)
         else "Use the result for the reached depth, or use more jobs with less depth each.",
     )
 
@@ -179,7 +176,7 @@ def _cause(evidence: JobEvidence) -> str:
     done, asked = evidence.total_ios, evidence.requested_depth
     if done is not None and asked is not None and done < asked:
         return f"The job did only {done:,} I/Os, fewer than its queues hold"
-    if done is not None and asked is not None and done < FEW_ROUNDS * asked:
+    if done is not None and asked is not None and _has_few_ios(evidence, asked):
         return (
             f"The job did {done:,} I/Os, {done / asked:.2g} for each place of its queues: filling "
             "and draining them took much of the run"
@@ -190,3 +187,8 @@ def _cause(evidence: JobEvidence) -> str:
     if alone is not None and alone > 0.5:
         return f"{alone:.0%} of the I/Os were submitted with nothing else in flight"
     return "The queue was not kept full"
+
+
+def _has_few_ios(evidence: JobEvidence, asked: int) -> bool:
+    done = evidence.total_ios
+    return done is not None and done < FEW_ROUNDS * asked
