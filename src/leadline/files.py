@@ -1,4 +1,4 @@
-"""Read untrusted files within bounds (no link, device or pipe) and make private folders."""
+"""Read untrusted files within bounds (no link, device or pipe), make private folders, sync them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
             raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
         # No more than there is: Python makes room for all that is asked for.
         return stream.read(min(most, about.st_size))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: what was made, renamed or removed there."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # Folders for sockets and scratch files of this process, and what killed processes left.

@@ -1,4 +1,4 @@
-"""Archives and pages that earlier versions made: they verify, and their numbers are shown unchanged.
+"""Archives and pages that earlier versions made: they verify, and their numbers are unchanged.
 
 Those of a later version of the format are refused by every verb, and nothing is written to them.
 """

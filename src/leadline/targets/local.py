@@ -9,12 +9,14 @@ import secrets
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
 from leadline.archive.records import CacheDrop, Created
 from leadline.connect import programs
 from leadline.errors import LeadlineError
+from leadline.files import sync_folder
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import DATA_FILE, Footprint
 from leadline.plan.models import Target
@@ -210,9 +212,9 @@ def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str,
         return (f"{folder} could not be removed: {error.fact}; {error.hint}",)
     try:
         if not folder.is_dir() or folder.is_symlink():
+            _keep_removed(folder)
             return ()
-        owner = folder / OWNER_FILE
-        if owner.is_file() and not owner.read_text("utf-8").rstrip().endswith(created.token):
+        if _is_of_another(folder, created):
             return (f"{folder} carries the mark of another owner and was kept",)
         prefix, suffix = DATA_FILE.split("{job}")
         for path in folder.iterdir():
@@ -224,6 +226,23 @@ def remove_folder(created: Created, names: set[str] | None = None) -> tuple[str,
             listed = ", ".join(foreign[:5])
             return (f"{folder} holds files that Leadline did not make and was kept: {listed}",)
         folder.rmdir()
+        _keep_removed(folder)
     except OSError as error:
         return (f"{folder} could not be removed: {error.strerror or error}",)
     return ()
+
+
+def _is_of_another(folder: Path, created: Created) -> bool:
+    """Whether a folder carries another mark than the run's; a power cut may have torn the mark."""
+    owner = folder / OWNER_FILE
+    if not owner.is_file():
+        return False
+    mark = owner.read_text("utf-8", "replace").rstrip("\n\0")
+    run = folder.name.removeprefix("leadline-").removesuffix(f"-{created.token}")
+    return not (mark.endswith(created.token) or f"{run} {created.token}".startswith(mark))
+
+
+def _keep_removed(folder: Path) -> None:
+    """Make it durable that a folder is gone, before the journal says so."""
+    with suppress(FileNotFoundError):
+        sync_folder(folder.parent)
