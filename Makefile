@@ -57,7 +57,7 @@ check:
 
 test-deep:
 	@scripts/setup.sh test
-	LEADLINE_KILLS=1000 uv run --frozen pytest -s -m thorough tests/real
+	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh

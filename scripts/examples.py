@@ -25,6 +25,7 @@ from pathlib import Path
 from unittest import mock
 
 from leadline.cli.main import cli
+from leadline.report.render.html import open_page, seal_page
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "tests" / "recorded" / "imports" / "table"
@@ -102,7 +103,8 @@ def made(example: Example) -> str:
     def settled(text: str) -> str:
         return times.sub(IMPORTED_AT, text).replace(here, "")
 
-    return _with_downloads(settled(page), lambda text: _packed(settled(text)))
+    unsealed = settled(open_page(page)[0])
+    return seal_page(_with_downloads(unsealed, lambda text: _packed(settled(text))))
 
 
 def at_depth_one(table: str) -> str:
@@ -116,9 +118,9 @@ def at_depth_one(table: str) -> str:
 
 
 def readable(page: str) -> str:
-    """A page with its downloads unpacked, which another zlib packs otherwise, and without the
-    version of Leadline: two pages that read the same are the same."""
-    opened = _with_downloads(page, str)
+    """A page with its downloads unpacked, which another zlib packs otherwise, without its seal and
+    the version of Leadline: two pages that read the same are the same."""
+    opened = _with_downloads(open_page(page)[0], str)
     return re.sub(r"Leadline \d+\.\d+\.\d+[^\"<\s]*", "Leadline VERSION", opened)
 
 
@@ -154,7 +156,8 @@ def main(arguments: list[str]) -> int:
     behind = 0
     for example in MADE:
         page, kept = made(example), example.page
-        if kept.exists() and readable(kept.read_text("utf-8")) == readable(page):
+        before = kept.read_text("utf-8") if kept.exists() else ""
+        if readable(before) == readable(page) and open_page(before)[1]:
             continue
         behind += 1
         if arguments:

@@ -65,6 +65,8 @@ if [ "$purpose" = test ]; then
     command -v shellcheck >/dev/null || missing+=(shellcheck)
     command -v busybox >/dev/null || missing+=(busybox)
     command -v openssl >/dev/null || missing+=(openssl)
+    # power cuts are replayed from the system calls that strace records
+    command -v strace >/dev/null || missing+=(strace)
     # load generators; the tests start sshd themselves, on loopback
     command -v ssh >/dev/null || missing+=(openssh-client)
     command -v sshd >/dev/null || missing+=(openssh-server)

@@ -1,4 +1,4 @@
-"""Read untrusted files within bounds (no link, device or pipe) and make private folders."""
+"""Read untrusted files within bounds (no link, device or pipe), make private folders, sync them."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ def others_control(path: Path) -> bool:
         if writable or found.st_uid not in (0, os.geteuid()):
             return True
     return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: what was made, renamed or removed there."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # Folders for sockets and scratch files of this process, and what killed processes left.

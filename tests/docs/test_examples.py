@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.report.render.html import open_page
 from scripts.examples import AS_RUN, IMPORTED_AT, MADE, PUBLISHED, STUDY, Example, made, readable
 from tests.conftest import ROOT
 
@@ -22,6 +23,7 @@ def test_the_kept_page_is_the_one_that_is_made(example: Example) -> None:
     told = [f"{_about(before)!r} is now {_about(after)!r}" for before, after in differing[:3]]
     assert len(kept) == len(now), "run scripts/examples.py"
     assert not told, "run scripts/examples.py"
+    assert open_page(example.page.read_text("utf-8"))[1], "run scripts/examples.py"
 
 
 def _about(line: str) -> str:

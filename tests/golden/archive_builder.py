@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from leadline.archive import layout
@@ -118,7 +119,7 @@ def _record(plan: Plan, position: int, failed: bool, trip_s: float | None) -> Tr
         engine="fio",
         engine_version="fio-3.33",
         started_at=CREATED,
-        ended_at=CREATED,
+        ended_at=(datetime.fromisoformat(CREATED) + timedelta(seconds=asked + 0.4)).isoformat(),
         wall_s=asked + 0.4,
         asked_s=asked,
         bound_s=asked + 10,

@@ -54,6 +54,10 @@ class Write:
     offset: int
     data: bytes | None
 
+    def __str__(self) -> str:
+        size = "a truncation" if self.data is None else f"{len(self.data)} bytes"
+        return f"{size} at {self.offset}"
+
 
 @dataclass(slots=True)
 class Rename:
@@ -62,12 +66,21 @@ class Rename:
     folder: Inode
     names: list[tuple[Inode, str, Inode | None]]
 
+    def __str__(self) -> str:
+        changes = (
+            f"{name} {'removed' if inode is None else 'set'}" for _, name, inode in self.names
+        )
+        return ", ".join(changes)
+
 
 @dataclass(slots=True)
 class Sync:
     """Of one inode, or of everything: None."""
 
     inode: Inode | None
+
+    def __str__(self) -> str:
+        return "a sync"
 
 
 @dataclass(slots=True)

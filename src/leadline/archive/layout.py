@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from leadline.archive.records import Derived, FileDigest, Manifest, Redaction
-from leadline.files import read_content
+from leadline.files import read_content, sync_folder
 from leadline.inventory.redaction import (
     MARK,
     Reason,
@@ -188,15 +188,6 @@ def digest_at(path: str) -> tuple[str, int]:
     return hashed.hexdigest(), size
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename or a new file in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def write_durably(path: Path, content: bytes) -> None:
     """Write a temporary file, fsync and rename: a reader sees the old file or the new one.
 
@@ -210,6 +201,14 @@ def write_durably(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
     temporary.replace(path)
     sync_folder(path.parent)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing, durably: each in the one that holds it."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def sync_tree(folder: Path) -> None:

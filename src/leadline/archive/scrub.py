@@ -20,7 +20,7 @@ from leadline.archive.records import Manifest, Redaction, Scrub, TrialRecord
 from leadline.archive.verify import check_digests, verify
 from leadline.archive.writer import archive_errors, lock_archive, sealed
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import read_content, sync_folder
 from leadline.version import __version__
 
 _STAGING = ".scrubbing-"
@@ -60,7 +60,7 @@ def scrub(run: Run, *, at: str) -> Scrubbed:
             layout.sync_tree(staging)
             _exchange(staging, path)
             exchanged = True  # the lock is in the other folder now
-            layout.sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             if not exchanged:
                 (path / layout.LOCK).unlink(missing_ok=True)

@@ -29,6 +29,7 @@ from leadline.archive.records import (
     TrialRecord,
 )
 from leadline.errors import LeadlineError
+from leadline.files import sync_folder
 from leadline.inventory.host import HostInventory
 from leadline.inventory.redaction import redact_document
 from leadline.plan.models import Plan
@@ -55,7 +56,7 @@ class RunWriter:
     ) -> RunWriter:
         """Create an archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
         with archive_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            layout.make_folders(path.parent)
             remove_abandoned_drafts(path.parent)
             draft = path.with_name(f"{draft_prefix()}{path.name}")
             manifest = Manifest(
@@ -76,7 +77,7 @@ class RunWriter:
             except OSError:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
-            layout.sync_folder(path.parent)
+            sync_folder(path.parent)
         return cls(path, lock, manifest)
 
     @classmethod
@@ -157,10 +158,10 @@ class RunWriter:
                 if not (folder / layout.TRIAL_RECORD).exists():  # which has digests of the rest
                     layout.redact_output(folder)
                 place = self.path / name
-                place.parent.mkdir(parents=True, exist_ok=True)
+                layout.make_folders(place.parent)
                 layout.sync_tree(folder)
                 folder.rename(place)
-                layout.sync_folder(place.parent)
+                sync_folder(place.parent)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -194,7 +195,7 @@ class RunWriter:
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
         with archive_errors(self.path):
             folder = self.path / layout.INVENTORY
-            folder.mkdir(exist_ok=True)
+            layout.make_folders(folder)
             name = f"{self.session:03d}-{moment}.json"
             layout.write_durably(folder / name, layout.encode(inventory))
 
@@ -202,7 +203,7 @@ class RunWriter:
         """Keep the layers below the targets of this session."""
         with archive_errors(self.path):
             place = self.path / layout.stacks_file(f"{self.session:03d}")
-            place.parent.mkdir(exist_ok=True)
+            layout.make_folders(place.parent)
             layout.write_durably(place, layout.encode(stacks))
 
     def write_system(
@@ -223,7 +224,7 @@ class RunWriter:
     def _write_dumps(self, place: str, dumps: Mapping[str, bytes]) -> None:
         with archive_errors(self.path):
             folder = self.path / place
-            folder.mkdir(parents=True, exist_ok=True)
+            layout.make_folders(folder)
             for file, content in dumps.items():
                 layout.write_durably(folder / file, redact_document(content))
 
@@ -237,11 +238,14 @@ class RunWriter:
     def _append_journal(self, entry: Created) -> None:
         with archive_errors(self.path), (self.path / layout.CREATED).open("ab+") as stream:
             stream.seek(0)
-            if stream.read()[-1:] not in (b"", b"\n"):  # a power cut tore the last line
+            before = stream.read()
+            if before[-1:] not in (b"", b"\n"):  # a power cut tore the last line
                 stream.write(b"\n")
             stream.write(entry.model_dump_json(by_alias=True).encode() + b"\n")
             stream.flush()
             os.fsync(stream.fileno())
+            if not before:
+                sync_folder(self.path)
 
     def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
         """Digest every file and write the final manifest."""
@@ -320,6 +324,15 @@ def require_no_link(path: Path) -> None:
             context=[str(link)],
             hint="Leadline makes no links in archives: learn who made it, then remove it",
         )
+
+
+def remove_abandoned_lock(archive: Path) -> None:
+    """Remove the lock file that a power cut left; one that a process holds stays."""
+    if (archive / layout.LOCK).exists():
+        with suppress(LeadlineError, OSError):
+            handle = lock_archive(archive)
+            (archive / layout.LOCK).unlink(missing_ok=True)
+            os.close(handle)
 
 
 def draft_prefix() -> str:

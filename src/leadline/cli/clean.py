@@ -13,7 +13,11 @@ from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.scrub import remove_interrupted
-from leadline.archive.writer import RunWriter, remove_abandoned_drafts
+from leadline.archive.writer import (
+    RunWriter,
+    remove_abandoned_drafts,
+    remove_abandoned_lock,
+)
 from leadline.cli.options import KUBERNETES_OPTIONS, KubernetesOptions, runs_option, with_options
 from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
@@ -93,6 +97,8 @@ def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
         remove_abandoned()
         remove_abandoned_drafts(folder)
         remove_interrupted(folder)
+        for run in found:
+            remove_abandoned_lock(run.path)
     problems: list[str] = []
     for run in left:
         if dry_run:

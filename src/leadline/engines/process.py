@@ -244,9 +244,13 @@ class Program:
     @cached_property
     def version(self) -> str:
         """As the tool prints it. Raises LeadlineError."""
+        return self.ask("--version").stdout.strip()
+
+    def ask(self, option: str) -> subprocess.CompletedProcess[str]:
+        """Run the tool with one option that only prints. Raises LeadlineError."""
         try:
-            done = subprocess.run(
-                [self.path, "--version"],
+            return subprocess.run(
+                [self.path, option],
                 capture_output=True,
                 text=True,
                 timeout=_VERSION_S,
@@ -257,4 +261,3 @@ class Program:
             raise LeadlineError(
                 self._missing, fact, context=[str(error)], hint=self._hint
             ) from error
-        return done.stdout.strip()

@@ -33,6 +33,7 @@ from leadline.archive.records import (
 )
 from leadline.archive.writer import draft_prefix, lock_archive, remove_abandoned_drafts
 from leadline.errors import LeadlineError
+from leadline.files import sync_folder
 from leadline.formats.importer import Refused, Result
 from leadline.formats.result import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
@@ -73,7 +74,7 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
     that they do not have or contradicts them, and (`archive-unwritable`).
     """
     with _write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        layout.make_folders(folder)
         remove_abandoned_drafts(folder)
         with _staging(folder) as staging:
             intake = _Intake(staging, labels)
@@ -236,7 +237,7 @@ class _Intake:
             for name, results in draft.parsed.items():
                 run.imported.remember(name, results)
             runs.append(run)
-        layout.sync_folder(folder)
+        sync_folder(folder)
         return tuple(runs)
 
     def _give_inventories(self) -> None:

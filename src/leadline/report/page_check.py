@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import io
 import itertools
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
@@ -133,7 +133,7 @@ def _unpacked(packed: str) -> object:
         with gzip.open(io.BytesIO(base64.b64decode(packed))) as stream:
             text = stream.read(_LARGEST_ANSWER_BYTES)
         return json.loads(text)
-    except (OSError, EOFError, ValueError, binascii.Error):
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return None
 
 

@@ -75,9 +75,9 @@ def remove(
     names of `foreign` files."""
     folder = Path(path)
     if not folder.is_dir() or folder.is_symlink():
+        _keep_removed(folder)
         return {}
-    owner = folder / mark
-    if owner.is_file() and not owner.read_text("utf-8").rstrip().endswith(token):
+    if _is_of_another(folder, mark, token):
         return {"kept": True}
     prefix, suffix = generated
     known = {*names, mark}
@@ -88,7 +88,27 @@ def remove(
     foreign = sorted(entry.name for entry in folder.iterdir())
     if not foreign:
         folder.rmdir()
+        _keep_removed(folder)
     return {"foreign": foreign}
+
+
+def _is_of_another(folder: Path, mark: str, token: str) -> bool:
+    """Whether a folder carries another mark than the run's; a power cut may have torn the mark."""
+    owner = folder / mark
+    if not owner.is_file():
+        return False
+    content = owner.read_text("utf-8", "replace").rstrip("\n\0")
+    run = folder.name.removeprefix("leadline-").removesuffix(f"-{token}")
+    return not (content.endswith(token) or f"{run} {token}".startswith(content))
+
+
+def _keep_removed(folder: Path) -> None:
+    """Make it durable that a folder is gone, before the journal says so. Not every file system of
+    FUSE can sync a folder."""
+    with suppress(OSError):
+        handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(handle)
+        os.close(handle)
 
 
 def attribute(paths: Sequence[str], name: str) -> str:

@@ -101,6 +101,7 @@ def test_engine_error_fires_on_a_hang_and_says_how_it_was_stopped(judge: Judge) 
         "status": TrialStatus.HUNG,
         "signals": ("SIGINT", "SIGKILL"),
         "wall_s": 18.2,
+        "ended_at": "2026-11-21T00:00:18.2Z",
         "problem": Problem(code="trial-hung", fact="fio did not end within 15 s"),
     }
     (found,) = judge(Stored(output=None, record=record))
@@ -490,3 +491,24 @@ def test_single_trial_fires(judge: Judge) -> None:
 
 def test_single_trial_is_silent_on_two(judge: Judge) -> None:
     assert not of("single-trial", judge(Stored(), Stored()))
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "way", "step_s"),
+    [
+        ("2026-11-21T03:00:05Z", "ahead by 1.08e+04 s", 10800),
+        ("2026-11-20T23:00:05Z", "back", -3600),
+    ],
+)
+def test_clock_stepped_fires_in_both_directions(
+    judge: Judge, ended_at: str, way: str, step_s: float
+) -> None:
+    (found,) = of("clock-stepped", judge(Stored(record={"ended_at": ended_at})))
+    assert found.severity is Severity.INFO
+    assert way in found.message
+    assert found.evidence["step_s"] == step_s
+
+
+@pytest.mark.parametrize("ended_at", ["2026-11-21T00:00:05.9Z", "", "yesterday"])
+def test_clock_stepped_is_silent_on_a_slew_and_without_a_time(judge: Judge, ended_at: str) -> None:
+    assert not of("clock-stepped", judge(Stored(record={"ended_at": ended_at})))

@@ -90,9 +90,11 @@ def _query_hosts(hosts: Sequence[Host]) -> tuple[ClientRecord, ...]:
 def _query_host(host: Host) -> ClientRecord:
     best: ClientRecord | None = None
     for _ in range(_CLOCK_TRIES):
-        before = time.time()
+        wall_s, began = time.time(), time.monotonic()
         result = run_repeatable(host.shell, _QUERY, bound_s=_QUERY_S)
-        after = time.time()
+        elapsed_s = time.monotonic() - began
+        # A step of this machine's clock during the query makes the offset uncertain.
+        step_s = time.time() - wall_s - elapsed_s
         lines = result.text.splitlines()
         if result.status or len(lines) != 3:
             raise LeadlineError(
@@ -105,8 +107,8 @@ def _query_host(host: Host) -> ClientRecord:
             host=host.name,
             fio_version=lines[0],
             cores=int(lines[1]),
-            clock_offset_s=round(int(lines[2]) / 1e9 - (before + after) / 2, 6),
-            clock_uncertainty_s=round((after - before) / 2, 6),
+            clock_offset_s=round(int(lines[2]) / 1e9 - (wall_s + elapsed_s / 2), 6),
+            clock_uncertainty_s=round(elapsed_s / 2 + abs(step_s), 6),
         )
         if best is None or found.clock_uncertainty_s < best.clock_uncertainty_s:
             best = found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,7 +28,6 @@ from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.outcome import local_outcome, parse_rate
 from leadline.engines.fio.pace import Pace, PacedStop, find_shortfall, sections_of
 from leadline.engines.process import Program, RateReader, supervise
-from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Workload
@@ -71,13 +69,7 @@ class FioEngine:
     @cached_property
     def engines(self) -> frozenset[str]:
         """The I/O engines that this fio was built with."""
-        done = subprocess.run(
-            [self.program, "--enghelp"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            env=child_environment(*CEPH),
-        )
+        done = self._program.ask("--enghelp")
         return frozenset(line.strip() for line in done.stdout.splitlines()[1:])
 
     def check(self, workload: Workload, kind: TargetKind) -> None:

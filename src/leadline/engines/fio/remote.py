@@ -129,14 +129,15 @@ class Part:
     rates: RateReader
 
     def clock_ms(self) -> float | None:
-        """Milliseconds that the volume's clock is ahead, None where it is unknown: the fastest of
-        three queries, with an error of half its round trip (Cristian's algorithm)."""
+        """Milliseconds that the volume's clock is ahead of time.monotonic(), None where it is
+        unknown: the fastest of three queries, with an error of half its round trip (Cristian's
+        algorithm)."""
         found = []
         for _ in range(3):
-            before = time.time()
+            before = time.monotonic()
             try:
                 result = self.volume.shell.run("date +%s%3N", bound_s=_SHORT_S)
-                after = time.time()
+                after = time.monotonic()
                 found.append((after - before, int(result.text) - (before + after) / 2 * 1e3))
             except (LeadlineError, ValueError):
                 continue
@@ -429,7 +430,7 @@ def _starts(parts: Sequence[Part], pool: ThreadPoolExecutor) -> list[int]:
     if len(parts) == 1:
         return [0]
     ahead_ms = list(pool.map(Part.clock_ms, parts))
-    at_s = time.time() + _LEAD_S + _EACH_S * len(parts)
+    at_s = time.monotonic() + _LEAD_S + _EACH_S * len(parts)
     return [0 if ahead is None else round(at_s * 1e3 + ahead) for ahead in ahead_ms]
 
 

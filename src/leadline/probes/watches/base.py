@@ -245,7 +245,8 @@ def _open_in_namespace(filesystem: str, mount_point: Path, name: str) -> int:
     finally:
         child.stdin.close()
         child.kill()
-        child.wait(_PATIENCE_S)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_PATIENCE_S)
         child.stdout.close()
         if child.stderr:
             child.stderr.close()

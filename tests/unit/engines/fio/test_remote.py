@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -187,9 +188,15 @@ def test_a_job_that_does_not_arrive_whole_is_not_begun(
     assert starts(own) == 0
 
 
+@pytest.mark.parametrize("step_s", [0.0, -5 * 3600.0, 5 * 3600.0])
 def test_volumes_begin_together_by_clocks_that_are_apart(
-    tmp_path: Path, trial: Path, programs: Callable[..., Path]
+    tmp_path: Path,
+    trial: Path,
+    programs: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    step_s: float,
 ) -> None:
+    """Also while this machine's wall clock is set at every look at it."""
     own = programs()
     ahead = stub(tmp_path / "ahead", "date", f'exec {real("date")} -d "+60 seconds" "$@"')
     shutil.copy(own / "fio", ahead)
@@ -198,6 +205,8 @@ def test_volumes_begin_together_by_clocks_that_are_apart(
     volumes = list(location.volumes)
     volumes[1] = RemoteVolume(shell=second, path=volumes[1].path)
     asked_at = time.time()
+    steps, wall = itertools.count(), time.time
+    monkeypatch.setattr(time, "time", lambda: wall() + step_s * next(steps))
     execution = execute(replace(location, volumes=tuple(volumes)), trial)
     assert execution.status is TrialStatus.COMPLETED, execution.problem
     began = []
