@@ -9,6 +9,7 @@ from importlib import import_module
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import Op
@@ -60,12 +61,14 @@ class Importer:
     tree of clients' results); a bundle counts if one of its files is recognised.
     `read` is given a bundle's contents by name and returns at least one result, in an order that
     is the same every time, or raises FormatError with the position of what it did not understand.
+    `cost` bounds the memory that `read` takes: what is more expensive is refused before.
     """
 
     kind: str
     summary: str
     recognises: Callable[[str, bytes], bool]
     read: Callable[[Mapping[str, bytes]], tuple[Result, ...]]
+    cost: ReadingCost = DOCUMENT
     bundles: Callable[[Sequence[str]], tuple[tuple[str, ...], ...]] = one_by_one
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import read_content, read_contents
 from leadline.formats.importer import Importer, Refused, importers
 from leadline.plan.labels import is_label_word
 
@@ -19,6 +19,8 @@ HEAD_BYTES = 64 << 10
 # Limits beyond any real tree of results.
 _DEEPEST = 32
 _MOST_FILES = 200_000
+# 64 MiB of heads.
+_MOST_HEADS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Bundle:
 
     def contents(self) -> dict[str, bytes]:
         """Raises OSError."""
-        return {name: read_content(path) for name, path in self.files.items()}
+        return read_contents(self.files, self.importer.cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +59,10 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
             files[name] = found.resolve() if found == path else found
             if found == path:
                 named.add(name)
-    heads: dict[str, bytes] = {}
+    heads = _Heads(files)
     for name in list(files):
         try:
-            heads[name] = read_content(files[name], HEAD_BYTES)
+            heads.read(name)
         except OSError as error:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
@@ -71,10 +73,34 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
     return Gathered(bundles=bundles, refused=tuple(refused))
 
 
+class _Heads:
+    """The first bytes of files; those of many files are read again instead of kept."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._files = files
+        self._kept: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes:
+        """Raises OSError."""
+        if name in self._kept:
+            return self._kept[name]
+        head = read_content(self._files[name], HEAD_BYTES)
+        if len(self._kept) < _MOST_HEADS:
+            self._kept[name] = head
+        return head
+
+    def __getitem__(self, name: str) -> bytes:
+        """Read a head again; empty where the file is gone since."""
+        try:
+            return self.read(name)
+        except OSError:
+            return b""
+
+
 def _assign(
     choices: Sequence[Importer],
     files: Mapping[str, Path],
-    heads: Mapping[str, bytes],
+    heads: _Heads,
     named: set[str],
 ) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     left = dict.fromkeys(files)

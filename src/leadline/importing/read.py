@@ -17,7 +17,7 @@ from typing import Any
 from leadline.archive import layout
 from leadline.archive.raw import derived_json
 from leadline.archive.records import FileDigest
-from leadline.files import read_content
+from leadline.files import read_contents
 from leadline.formats.importer import Refused, Result, importer
 from leadline.formats.result import (
     DiskUse,
@@ -108,7 +108,7 @@ def _read(folder: Path, work: tuple[int, str, dict[str, Path]]) -> ReadBundle:
     number, kind, paths = work
     names = tuple(paths)
     try:
-        contents = {name: read_content(path) for name, path in paths.items()}
+        contents = read_contents(paths, importer(kind).cost)
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         return ReadBundle(kind=kind, names=names, refused=Refused(file=names[0], reason=reason))

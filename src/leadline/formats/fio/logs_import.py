@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from leadline.files import LOG
 from leadline.formats.fio import logs as fio_log_latency
 from leadline.formats.fio.histogram_logs import HistogramLog, parse_histogram_log
 from leadline.formats.fio.logs import Log, read_log, windows
@@ -78,7 +79,7 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
                 content=contents[name],
             )
         )
-    if not any(file.content.strip() for file in files):
+    if not any(_holds_text(file.content) for file in files):
         raise FormatError.empty("the logs are empty", "line 1")
     jobs: dict[int, list[_File]] = {}
     for file in files:
@@ -90,6 +91,11 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
         # summed.
         return tuple(_result(f"{stem}.{job}", {job: logs}, notes) for job, logs in read.items())
     return (_result(stem, read, notes),)
+
+
+def _holds_text(content: bytes) -> bool:
+    """Like `content.strip()`, which would copy a large log."""
+    return bool(content) and not content.isspace()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +111,7 @@ class _Logs:
         logs: dict[str, Log | None] = {}
         histogram = None
         for file in files:
-            if not file.content.strip():
+            if not _holds_text(file.content):
                 logs[file.kind] = None
             elif file.kind == _HISTOGRAM:
                 histogram = parse_histogram_log(file.name, file.content)
@@ -276,7 +282,7 @@ def _notes(jobs: Mapping[int, _Logs]) -> list[Note]:
     for logs in jobs.values():
         for kind, file in logs.files.items():
             log = logs.logs.get(kind)
-            if not file.content.strip():
+            if not _holds_text(file.content):
                 found.setdefault("empty: no figure of this kind", []).append(file.name)
             if log is None:
                 continue
@@ -317,5 +323,6 @@ IMPORTER = Importer(
     summary="fio's logs of IOPS, bandwidth and latency (X_iops.1.log, ..., X_clat_hist.1.log)",
     recognises=_recognises,
     read=_read,
+    cost=LOG,
     bundles=_bundles,
 )
