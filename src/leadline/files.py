@@ -51,8 +51,8 @@ _FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
 DOCUMENT = ReadingCost(each={b"{": 600, b"[": 150, b'"': 40, b",": 50, b"\n": 80})
 # JSON without a reader of lines: line breaks cost nothing.
 JSON = ReadingCost(each={b"{": 600, b"[": 160, b'"': 45, b",": 60})
-# YAML is parsed to nodes with marks first.
-YAML = ReadingCost(each={b"\n": 2000, b"{": 2000, b"[": 2000, b",": 1000, b":": 1000, b"- ": 1000})
+# YAML is parsed to nodes with their positions first: 1.5 KB for a key and its value.
+YAML = ReadingCost(each={b":": 1500, b"{": 700, b"- ": 700, b"[": 600, b",": 400, b"\n": 100})
 # Read line by line; what is kept of them is bounded by the reader.
 LOG = ReadingCost(numbers_in_place=True, each={})
 
