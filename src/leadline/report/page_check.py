@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import io
 import itertools
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
@@ -19,6 +19,7 @@ from leadline import errors
 from leadline.analysis.comparison import By
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
+from leadline.files import DOCUMENT, MEMORY_BYTES
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.run import ShowOutput
 from leadline.version import __version__
@@ -28,7 +29,7 @@ _DOWNLOAD = re.compile(
     r"([A-Za-z0-9+/=]*)</script>\n?"
 )
 _GENERATOR = re.compile(r'<meta name="generator" content="Leadline ([^"]*)">\n?')
-_LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+_LARGEST_ANSWER_BYTES = 64 << 20
 # Floating-point results of another machine may differ in the last digits.
 _TOLERANCE = 1e-9
 # The path of an archive is not part of its content.
@@ -110,8 +111,9 @@ def _unpacked(packed: str) -> object:
     try:
         with gzip.open(io.BytesIO(base64.b64decode(packed))) as stream:
             text = stream.read(_LARGEST_ANSWER_BYTES)
-        return json.loads(text)
-    except (OSError, EOFError, ValueError, binascii.Error):
+        # A small page can hold a large answer: it is compressed.
+        return json.loads(text) if DOCUMENT.compute(text) <= MEMORY_BYTES else None
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return None
 
 
