@@ -260,9 +260,7 @@ def _test_folder(data: bytes) -> None:
     """Saved dumps of a cluster, read as `leadline inventory` reads them."""
     with _folder() as folder:
         for name, content in unpack(data).items():
-            place = (
-                re.sub(r"[^\w.=-]", "", name, flags=re.ASCII)[-60:].lstrip(".") or "cluster.yaml"
-            )
+            given = re.sub(r"[^\w.=-]", "", name, flags=re.ASCII)[-60:].lstrip(".")
             (folder / (given or "cluster.yaml")).write_bytes(content)
         try:
             system = system_of(read_folder(folder).dumps)

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 from fuzz.targets import TARGETS
-from leadline.formats.importer import KINDS
+from leadline.formats.importer import _MODULES, KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "leadline"
@@ -48,24 +48,20 @@ def test_every_reader_of_files_has_a_target() -> None:
 def test_every_parser_of_a_format_is_reached() -> None:
     """Modules of `formats` that a fuzz target imports, or a module that one imports."""
     modules = {name(path): path for path in SOURCE.rglob("*.py")}
-    reached: set[str] = set()
-    pending = [*(ROOT / "fuzz").glob("*.py"), SOURCE / "formats" / "importer.py"]
-    pending += [modules[f"leadline.formats.{found}"] for found in importer_modules()]
+    importers = {f"leadline.formats.{found}" for found in _MODULES.values()}
+    reached = set(importers)
+    pending = [*(ROOT / "fuzz").glob("*.py"), *(modules[module] for module in importers)]
     while pending:
         for imported in imports(pending.pop()):
             if imported in modules and imported not in reached:
                 reached.add(imported)
                 pending.append(modules[imported])
-    formats = {module for module in modules if module.startswith("leadline.formats.")}
-    assert {module for module in formats - reached if parsers(modules[module])} == set(
-        f"leadline.formats.{found}" for found in importer_modules()
-    ) - reached
-
-
-def importer_modules() -> list[str]:
-    from leadline.formats.importer import _MODULES
-
-    return list(_MODULES.values())
+    unreached = set(modules) - reached
+    assert [
+        module
+        for module in sorted(unreached)
+        if module.startswith("leadline.formats.") and parsers(modules[module])
+    ] == []
 
 
 def parsed(path: Path) -> ast.Module:
