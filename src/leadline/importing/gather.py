@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +14,15 @@ from leadline.errors import LeadlineError
 from leadline.files import read_content, read_contents
 from leadline.formats.importer import Importer, Refused, importers
 from leadline.plan.labels import is_label_word
+from leadline.units import format_size
 
 HEAD_BYTES = 64 << 10
 # Limits beyond any real tree of results.
 _DEEPEST = 32
 _MOST_FILES = 200_000
+# All results of an import are in memory for its audit, with 1.6 times the size of their files. Logs
+# are not: they are added up line by line.
+MOST_BYTES = 192 << 20
 # 64 MiB of heads.
 _MOST_HEADS = 1024
 
@@ -66,11 +70,31 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
         except OSError as error:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
-    bundles, left = _assign(choices, files, heads, named)
+    found, left = _assign(choices, files, heads, named)
+    bundles = tuple(_within_memory(found, refused))
     for name in left:
         reason = _unrecognised(choices, heads[name])
         refused.append(Refused(file=name, reason=reason, expected=name in named))
     return Gathered(bundles=bundles, refused=tuple(refused))
+
+
+def _within_memory(bundles: Iterable[Bundle], refused: list[Refused]) -> Iterator[Bundle]:
+    """Yield the bundles that fit into memory together; refuse the rest."""
+    taken = 0
+    for bundle in bundles:
+        size = 0
+        if not bundle.importer.cost.numbers_in_place:
+            size = sum(path.stat().st_size for path in bundle.files.values() if path.exists())
+        # One that is too large by itself is refused when it is read, with the reason.
+        if taken and taken + size > MOST_BYTES:
+            reason = (
+                f"is beyond {format_size(MOST_BYTES)} of results, the most of one import; import "
+                "it into another run"
+            )
+            refused += [Refused(file=name, reason=reason) for name in bundle.files]
+            continue
+        taken += size
+        yield bundle
 
 
 class _Heads:

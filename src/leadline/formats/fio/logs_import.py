@@ -29,6 +29,8 @@ from leadline.stats.histogram import LatencyHistogram
 _NAME = re.compile(r"(.*)[_-](clat_hist|iops|bw|clat|slat|lat)(?:\.(\d{1,9}))?\.log")
 _LINE = re.compile(rb"\d{1,15}\s*,\s*-?\d[\d.]*\s*,\s*\d{1,15}\s*(?:,[\s\w,]*)?")
 _HISTOGRAM = "clat_hist"
+# A window takes 150 bytes; these are 16 jobs with three logs of four hours each.
+_MOST_WINDOWS = 700_000
 _LATENCIES = ("slat", "clat", "lat")
 _KIB = 1024
 
@@ -84,7 +86,16 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
     jobs: dict[int, list[_File]] = {}
     for file in files:
         jobs.setdefault(file.job, []).append(file)
-    read = {job: _Logs.from_files(mine) for job, mine in sorted(jobs.items())}
+    read: dict[int, _Logs] = {}
+    kept = 0
+    for job, mine in sorted(jobs.items()):
+        read[job] = _Logs.from_files(mine)
+        kept += read[job].windows
+        if kept > _MOST_WINDOWS:
+            raise FormatError.unreadable(
+                f"the logs of {stem} hold more than {_MOST_WINDOWS:,} windows together",
+                f"with job {job}",
+            )
     directions = {logs.directions for logs in read.values() if logs.directions}
     if len(directions) > 1:
         # Processes of one job have the same load: these are different jobs, which must not be
@@ -118,6 +129,15 @@ class _Logs:
             else:
                 logs[file.kind] = read_log(file.name, file.content)
         return cls(files={file.kind: file for file in files}, logs=logs, histogram=histogram)
+
+    @property
+    def windows(self) -> int:
+        return sum(
+            len(series.amounts)
+            for log in self.logs.values()
+            if log
+            for series in log.series.values()
+        )
 
     @property
     def directions(self) -> frozenset[Op]:
