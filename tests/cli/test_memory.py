@@ -158,6 +158,7 @@ DEAREST: dict[str, tuple[str, str, bytes, bytes, bytes]] = {
     "objects with a secret": ("fio-json", "x.json", FIO, b'{"key":"secret-value-of-it"},', b"{}]}"),
     "one object": ("fio-json", "x.json", FIO + b'{"x":{', b'"12345" : 1,\n', b'"1":1}}]}'),
     "JSON cut within": ("fio-json", "x.json", FIO, b'{"jobname":"a"},', b""),
+    "jobs": ("fio-json", "x.json", FIO, b'{"jobname":"a","error":0},', b'{"jobname":"a"}]}'),
     "one string": ("fio-json", "x.json", FIO + b'"', b"a", b'"]}'),
     "wide text": ("fio-json", "x.json", FIO + b'"\xf0\x9f\x98\x80 key', b"a", b'"]}'),
     "short lines": ("fio-text", "x.txt", b"", b"ab\n", b""),

@@ -70,8 +70,8 @@ def gather(kind: str, paths: Sequence[Path]) -> Gathered:
         except OSError as error:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
-    found, left = _assign(choices, files, heads, named)
-    bundles = tuple(_within_memory(found, refused))
+    assigned, left = _assign(choices, files, heads, named)
+    bundles = tuple(_within_memory(assigned, refused))
     for name in left:
         reason = _unrecognised(choices, heads[name])
         refused.append(Refused(file=name, reason=reason, expected=name in named))

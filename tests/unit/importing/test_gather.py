@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from leadline.archive.records import Session
+from leadline.archive.verify import verify
+from leadline.errors import LeadlineError
+from leadline.importing import archives
 from leadline.importing import gather as gathering
+from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
 from tests.conftest import RECORDED
 
@@ -40,3 +45,25 @@ def test_files_beyond_those_whose_beginning_is_kept_are_recognised(
     assert len(found.bundles) == 4
     assert [refused.file for refused in found.refused] == ["letter.txt"]
     assert "Dear reader" in found.refused[0].reason
+
+
+def test_an_import_has_so_many_results_and_keeps_nothing_of_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MOST_RESULTS", 3)
+    for name, rows in (("a", 2), ("b", 2), ("c", 1)):
+        lines = [f"rep3,w{name}{row},read,1000\n" for row in range(rows)]
+        (tmp_path / f"{name}.csv").write_text("target,workload,op,iops\n" + "".join(lines))
+    session = Session(started_at="", hostname="", leadline_version="", python_version="")
+    labels = Labels(run="t")
+    imported = import_results(gather("table", [tmp_path]), tmp_path / "runs", labels, session)
+    (run,) = imported.runs
+    assert len(run.trials) == 3
+    assert [refused.file for refused in imported.refused] == ["b.csv"]
+    assert imported.refused[0].reason == "has 2 results; 3 are the most of an import: split it"
+    assert verify(run).ok
+    kept = {path.name.partition("-")[2] for path in (run.path / "imported").iterdir()}
+    assert kept == {"a.csv", "c.csv"}
+    monkeypatch.setattr(archives, "MOST_RESULTS", 1)
+    with pytest.raises(LeadlineError, match="no file gave a result"):
+        import_results(gather("table", [tmp_path / "a.csv"]), tmp_path / "more", labels, session)

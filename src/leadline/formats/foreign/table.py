@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
@@ -430,4 +431,6 @@ IMPORTER = Importer(
     summary="CSV of summaries: target, workload, op and figures",
     recognises=_recognises,
     read=each_file(read_table),
+    # Each line is a result.
+    cost=ReadingCost(each={**DOCUMENT.each, b"\n": 1700}),
 )
