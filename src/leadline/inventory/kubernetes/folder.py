@@ -70,7 +70,15 @@ class Document:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Plain values as in Kubernetes: no dates, no numbers to the base of 60."""
+    """Plain values as in Kubernetes: no dates, no numbers to the base of 60. Keys are text, as in
+    JSON."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        members: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return {
+            key if isinstance(key, str) else json.dumps(key, default=str): member
+            for key, member in members.items()
+        }
 
 
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")

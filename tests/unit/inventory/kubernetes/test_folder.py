@@ -270,3 +270,9 @@ def test_a_document_that_is_too_large_to_parse_is_a_gap(
     saved = read_folder(folder)
     assert classes(saved) == ["two"]
     assert gaps(saved) == [("a.yaml:1", "too large to be parsed as one document")]
+
+
+def test_keys_of_yaml_are_text(folder: Path) -> None:
+    keys = "true: a\n1: b\nnull: c\n1.5: {false: d}\n"
+    (folder / "a.yaml").write_text(CLASS.format("one") + keys)
+    assert classes(read_folder(folder)) == ["one"]
