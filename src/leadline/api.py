@@ -317,13 +317,13 @@ class OpenComparison:
         columns = dict.fromkeys(("path", "topic", "baseline", "candidate"), pa.string())
         rows = [
             {
-                "path": one.path,
-                "topic": one.topic.value,
-                "baseline": one.baseline,
-                "candidate": one.candidate,
-                "explains": effect_texts(one),
+                "path": difference.path,
+                "topic": difference.topic.value,
+                "baseline": difference.baseline,
+                "candidate": difference.candidate,
+                "explains": effect_texts(difference),
             }
-            for one in self.comparison.differences
+            for difference in self.comparison.differences
         ]
         return pa.Table.from_pylist(
             rows, schema=pa.schema({**columns, "explains": pa.list_(pa.string())})
@@ -337,7 +337,7 @@ class OpenRanking:
         self.ranking = ranking
 
     def __repr__(self) -> str:
-        first = [one.target for one in self.ranking.complete if one.rank == 1]
+        first = [standing.target for standing in self.ranking.complete if standing.rank == 1]
         return f"<Ranking by {self.ranking.question.name}: {', '.join(first) or 'no target'} first>"
 
     def targets(self) -> pyarrow.Table:
@@ -356,7 +356,7 @@ class OpenRanking:
             "missing": pa.list_(pa.string()),
         }
         return pa.Table.from_pylist(
-            [_standing(one) for one in self.ranking.standings], schema=pa.schema(columns)
+            [_standing(standing) for standing in self.ranking.standings], schema=pa.schema(columns)
         )
 
     def figures(self) -> pyarrow.Table:
@@ -371,14 +371,16 @@ class OpenRanking:
         }
         rows = [
             {
-                "target": one.target,
+                "target": standing.target,
                 "objective": objective.name,
                 "weight": objective.weight,
                 "value": value,
                 "unit": objective.metric.unit,
             }
-            for one in self.ranking.standings
-            for objective, value in zip(self.ranking.question.objectives, one.values, strict=True)
+            for standing in self.ranking.standings
+            for objective, value in zip(
+                self.ranking.question.objectives, standing.values, strict=True
+            )
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
@@ -476,9 +478,13 @@ class OpenLayers:
             "layer": pa.string(),
         }
         rows = [
-            {"workload": one.workload, "level": one.level, **row.model_dump(include=set(columns))}
-            for one in self.answer.sweeps
-            for row in one.rows
+            {
+                "workload": sweep.workload,
+                "level": sweep.level,
+                **row.model_dump(include=set(columns)),
+            }
+            for sweep in self.answer.sweeps
+            for row in sweep.rows
         ]
         return pa.Table.from_pylist(rows, schema=pa.schema(columns))
 
@@ -493,7 +499,7 @@ class OpenScaling:
         self.study = study
 
     def __repr__(self) -> str:
-        names = ", ".join(one.run.id for one in self.study.runs)
+        names = ", ".join(run.run.id for run in self.study.runs)
         return f"<Load curves of {names}: {len(self.study.curves)}>"
 
     @cached_property
@@ -529,25 +535,25 @@ class OpenScaling:
             "evidence": text,
         }
         rows = []
-        for one in self.answer.speedups:
-            ratios = {part.name: part.ratio for part in one.resources}
-            for level in one.levels:
+        for speedup in self.answer.speedups:
+            ratios = {part.name: part.ratio for part in speedup.resources}
+            for level in speedup.levels:
                 low, high = level.interval or (None, None)
                 rows.append(
                     {
-                        "system": one.candidate,
-                        "against": one.baseline,
-                        "subject": one.subject,
-                        "workload": one.workload,
-                        "op": one.op,
+                        "system": speedup.candidate,
+                        "against": speedup.baseline,
+                        "subject": speedup.subject,
+                        "workload": speedup.workload,
+                        "op": speedup.op,
                         "level": level.candidate_level,
                         "baseline": level.baseline,
                         "candidate": level.candidate,
                         "ratio": level.ratio,
                         "low": low,
                         "high": high,
-                        "resource": one.divisor,
-                        "resource_ratio": ratios.get(one.divisor or ""),
+                        "resource": speedup.divisor,
+                        "resource_ratio": ratios.get(speedup.divisor or ""),
                         "efficiency": level.efficiency,
                         "evidence": level.evidence,
                     }

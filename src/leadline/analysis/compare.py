@@ -62,8 +62,12 @@ def compare(
         identical=found.identical,
         explanations=found.explanations,
         unknown=found.unknown,
-        baseline_alone=tuple(one for one in baseline.targets if one not in candidate.targets),
-        candidate_alone=tuple(one for one in candidate.targets if one not in baseline.targets),
+        baseline_alone=tuple(
+            target for target in baseline.targets if target not in candidate.targets
+        ),
+        candidate_alone=tuple(
+            target for target in candidate.targets if target not in baseline.targets
+        ),
     )
 
 

@@ -219,7 +219,7 @@ def with_labels(run: Run, text: str) -> list[Target]:
         wanted = parse_labels(text)
     except ValueError:
         wanted = {}
-    found = [one for one in run.plan.targets if wanted.items() <= one.labels.items()]
+    found = [target for target in run.plan.targets if wanted.items() <= target.labels.items()]
     if found and wanted:
         return found
     known = dict.fromkeys(
@@ -240,10 +240,10 @@ def values_of(run: Run, key: str) -> tuple[str, ...]:
 
     Raises LeadlineError (`usage`) if no target has it.
     """
-    found = {one.labels[key] for one in run.plan.targets if key in one.labels}
+    found = {target.labels[key] for target in run.plan.targets if key in target.labels}
     if found:
         return tuple(sorted(found, key=value_order))
-    known = dict.fromkeys(key for one in run.plan.targets for key in one.labels)
+    known = dict.fromkeys(key for target in run.plan.targets for key in target.labels)
     raise LeadlineError(
         errors.USAGE,
         f"no target of run {run.id} has the label {key!r}",
@@ -310,7 +310,8 @@ def label_partners(
             errors.NOT_COMPARABLE,
             "no target has a partner: the other labels differ",
             context=[
-                f"{one.name}: {labels_text(one.labels) or 'no label'}" for one in (*ours, *theirs)
+                f"{target.name}: {labels_text(target.labels) or 'no label'}"
+                for target in (*ours, *theirs)
             ][:_MOST_LISTED],
             hint="name the other differing labels too, `replicas=1,cores=2` and `replicas=3`, or "
             "the targets with --by target",
@@ -324,11 +325,11 @@ def undecided_pairs(run: Run, baseline: str, candidate: str) -> list[tuple[str, 
     keys = {baseline.partition("=")[0], candidate.partition("=")[0]}
     ours, theirs = with_labels(run, baseline), with_labels(run, candidate)
     found = []
-    for one in ours:
+    for target in ours:
         for other in theirs:
-            left, right = _without(one, keys), _without(other, keys)
+            left, right = _without(target, keys), _without(other, keys)
             shared = left.keys() & right.keys()
-            if one.place != other.place or any(left[key] != right[key] for key in shared):
+            if target.place != other.place or any(left[key] != right[key] for key in shared):
                 continue
             names = tuple(
                 ",".join((label, *(f"{key}={mine[key]}" for key in mine if key not in shared)))
@@ -394,7 +395,7 @@ def within_run(
     if by is By.CLUSTER:
         ours, theirs = (_at_place(run, name) for name in (baseline, candidate))
     elif by is By.TARGET:
-        named = [_of(run, _named(run, one)) for one in (baseline, candidate)]
+        named = [_of(run, _named(run, side)) for side in (baseline, candidate)]
         ours, theirs = _partners(*named)
     else:
         ours, theirs = _labelled((run, run), (baseline, candidate), others_fixed=others_fixed)
@@ -460,7 +461,7 @@ def _partners(
         raise LeadlineError(
             errors.USAGE,
             f"{len(ours)} targets cannot be compared with {len(theirs)}",
-            context=[", ".join(one.name for one in side) for side in (ours, theirs)],
+            context=[", ".join(target.name for target in side) for side in (ours, theirs)],
             hint="name the same number of targets twice, partners in the same order",
         )
     pairs = list(zip(ours, theirs, strict=True))

@@ -179,7 +179,7 @@ class MetricFigure:
     @property
     def spread(self) -> float | None:
         """(high - low) / median over the trials: the range as a share of the value."""
-        values = [one.value for one in self.trials if one.value is not None]
+        values = [trial.value for trial in self.trials if trial.value is not None]
         if len(values) < 2 or self.low is None or self.high is None:
             return None
         middle = median(values)
@@ -331,7 +331,7 @@ def summarise(
 
     `completed` counts the cell's completed trials, for the reason of a missing value.
     """
-    values = [one.value for one in trials if one.value is not None]
+    values = [trial.value for trial in trials if trial.value is not None]
     value: float | None = median(values) if values else None
     absence = ""
     if not trials:
@@ -344,7 +344,9 @@ def summarise(
     return MetricFigure(
         metric=metric,
         value=value,
-        trials=tuple(replace(one, outlier=one.value is not None and next(flags)) for one in trials),
+        trials=tuple(
+            replace(trial, outlier=trial.value is not None and next(flags)) for trial in trials
+        ),
         # An interval needs all trials.
         interval=median_interval(values) if len(values) == len(trials) else None,
         low=min(values) if values else None,

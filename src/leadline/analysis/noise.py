@@ -36,7 +36,11 @@ def noise_floors(side: Side) -> NoiseFloors:
             for metric in Metric:
                 floor = noise_floor(
                     *(
-                        [one.value for one in cell.metric(metric).trials if one.value is not None]
+                        [
+                            trial.value
+                            for trial in cell.metric(metric).trials
+                            if trial.value is not None
+                        ]
                         for cell in (figure, twin)
                     )
                 )

@@ -251,10 +251,12 @@ def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Ques
             ],
             hint="measure them, or rank by what there is: `leadline rank --objective ...`",
         )
-    total = sum(one.weight for one in found)
+    total = sum(objective.weight for objective in found)
     return Question(
         name=case.name,
-        objectives=tuple(replace(one, weight=one.weight / total) for one in found),
+        objectives=tuple(
+            replace(objective, weight=objective.weight / total) for objective in found
+        ),
         not_measured=tuple(unmeasured),
     )
 

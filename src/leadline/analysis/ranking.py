@@ -90,7 +90,8 @@ def verdict_intervals(
         same[one, other] = same[other, one] = shown and judgement.verdict is Verdict.SAME
     settled = better | (same & ~better.T)
     return [
-        (1 + int(better[:, one].sum()), count - int(settled[one].sum())) for one in range(count)
+        (1 + int(better[:, place].sum()), count - int(settled[place].sum()))
+        for place in range(count)
     ]
 
 
@@ -163,14 +164,14 @@ class RankedNumbers:
         self._run = run
         self.objectives = objectives
         self._figures: dict[tuple[str, str, str, Op | None], CellFigure] = {
-            (one.target, one.workload, one.level, one.op): one for one in figures
+            (figure.target, figure.workload, figure.level, figure.op): figure for figure in figures
         }
         self._workloads = {
             (cell.target, cell.workload.name, cell.level): cell.workload for cell in run.plan.cells
         }
         self._samples = Samples(run)
         self._made: dict[tuple[str, int], Sample] = {}
-        self._usual = [self._usual_workload(one) for one in objectives]
+        self._usual = [self._usual_workload(objective) for objective in objectives]
 
     def _figure(self, target: str, objective: Objective) -> CellFigure | None:
         return self._figures.get((target, *objective.key))
@@ -271,14 +272,14 @@ class RankedNumbers:
         samples = [self.sample(target, number) for number in range(len(self.objectives))]
         if len(samples) == 1:
             return samples[0]
-        weights = [one.weight for one in self.objectives]
+        weights = [objective.weight for objective in self.objectives]
         repeats = [self._by_repeat(target, number, baseline) for number in range(len(samples))]
         common = [
             repeat for repeat in repeats[0] if all(repeat in others for others in repeats[1:])
         ]
-        imported = any(one.imported for one in samples)
+        imported = any(sample.imported for sample in samples)
         alone = len(common) == 1
-        within = [one.within[0] for one in samples if one.within] if alone else []
+        within = [sample.within[0] for sample in samples if sample.within] if alone else []
         return Sample(
             value=math.exp(self.log_score(target, baseline)),
             trials=tuple(
@@ -301,18 +302,19 @@ class RankedNumbers:
         assert figure is not None, "callers check first that nothing is missing"
         zero = self.turned(baseline, number)
         trials = figure.metric(objective.metric).trials
-        if any(one.value is None for one in trials):
+        if any(trial.value is None for trial in trials):
             return {}  # a part of the trials would be those that suit
         return {
-            self._samples.repeat(one.trial): _sign(objective.metric) * math.log(one.value) - zero
-            for one in trials
-            if one.value
+            self._samples.repeat(trial.trial): _sign(objective.metric) * math.log(trial.value)
+            - zero
+            for trial in trials
+            if trial.value
         }
 
 
 def _pooled(weights: Sequence[float], shares: Sequence[float | None]) -> float | None:
     """The standard error of a weighted mean of logarithms whose errors are independent."""
-    known = [one for one in shares if one is not None]
+    known = [share for share in shares if share is not None]
     if len(known) < len(shares):
         return None
     return math.sqrt(math.fsum((w * s) ** 2 for w, s in zip(weights, known, strict=True)))
@@ -373,11 +375,11 @@ class Ranking:
 
     @property
     def complete(self) -> tuple[Standing, ...]:
-        return tuple(one for one in self.standings if one.complete)
+        return tuple(standing for standing in self.standings if standing.complete)
 
     @property
     def incomplete(self) -> tuple[Standing, ...]:
-        return tuple(one for one in self.standings if not one.complete)
+        return tuple(standing for standing in self.standings if not standing.complete)
 
     def differ(self, one: str, other: str) -> bool:
         """Return whether the two targets differ significantly."""
@@ -417,7 +419,7 @@ def rank(
         if len(names) <= MOST_BY_FIGURE
     )
     samples = [table.composite(name, base) for name in whole if base is not None]
-    floor = sum(one.weight * noise(one) for one in question.objectives)
+    floor = sum(objective.weight * noise(objective) for objective in question.objectives)
     only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
     pairs, judgements = _judge_pairs(samples, only, band, floor)
     better = better_than(len(whole), pairs, judgements)
@@ -426,10 +428,12 @@ def rank(
     # Two targets can share a rank through a third from which neither differs.
     intervals = [_hull(open_, (one, one)) for open_, one in zip(intervals, ranks, strict=True)]
     logs = [table.trial_logs(name) for name in whole]
-    resampled = bool(whole) and all(len(trials) > 1 for one in logs for trials in one)
+    resampled = bool(whole) and all(len(trials) > 1 for log in logs for trials in log)
     if resampled:
         drawn = resampled_scores(
-            logs, [one.weight for one in question.objectives], together=not run.plan.imported
+            logs,
+            [objective.weight for objective in question.objectives],
+            together=not run.plan.imported,
         )
         for number, name in enumerate(whole):
             drawn[number] += scores[name]

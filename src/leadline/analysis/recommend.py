@@ -117,7 +117,11 @@ def _access(target: Target, host: HostInventory | None) -> tuple[str, ...] | Non
     if kind is TargetKind.HOSTS:
         return None  # the storage behind the hosts is unknown
     if kind is TargetKind.DIR:
-        mounts = [one.mount for one in host.targets if one.target == target.name] if host else []
+        mounts = (
+            [mounted.mount for mounted in host.targets if mounted.target == target.name]
+            if host
+            else []
+        )
         filesystem = mounts[0].filesystem if mounts and mounts[0] else None
         if filesystem is None:
             return None
@@ -204,8 +208,8 @@ def _parsed(text: str) -> Requirement:
     if kind not in _KINDS:
         raise _unknown(text, "a requirement", kind, _KINDS)
     known = {
-        "survive": (*SURVIVE, *(one for one in LEVELS if one not in SURVIVE)),
-        "access": tuple(one.value for one in Access),
+        "survive": (*SURVIVE, *(level for level in LEVELS if level not in SURVIVE)),
+        "access": tuple(access.value for access in Access),
         "encrypted": ("",),
     }[kind]
     if value not in known:
@@ -334,43 +338,60 @@ def recommend(
     required = tuple(requirements)
     candidates = [
         Candidate(
-            standing=one,
-            protection=protections[one.target],
+            standing=standing,
+            protection=protections[standing.target],
             unmet=tuple(
                 Unmet(requirement=requirement, cause=cause)
                 for requirement in required
-                if (cause := requirement.check(protections[one.target])) is not None
+                if (cause := requirement.check(protections[standing.target])) is not None
             ),
         )
-        for one in ranking.standings
+        for standing in ranking.standings
     ]
     candidates = [
-        _refused(one, _CONDITION, UnmetCause.IMPOSED_CONDITION, same_as=imposed[one.name])
-        if one.name in imposed
-        else one
-        for one in candidates
+        _refused(
+            candidate, _CONDITION, UnmetCause.IMPOSED_CONDITION, same_as=imposed[candidate.name]
+        )
+        if candidate.name in imposed
+        else candidate
+        for candidate in candidates
     ]
-    eligible = [one for one in candidates if one.eligible]
-    shared = [one for one in eligible if case.access in (one.protection.access or ())]
+    eligible = [candidate for candidate in candidates if candidate.eligible]
+    shared = [
+        candidate for candidate in eligible if case.access in (candidate.protection.access or ())
+    ]
     not_shared = case.access is not None and not shared
     if case.access is not None:
         # A target that one node mounts is no answer, however fast; an unknown access mode is one
         # only where no target is known to allow it.
         wanted = Requirement(kind="access", value=case.access.value)
-        kept = shared or [one for one in eligible if one.protection.access is None]
+        kept = shared or [
+            candidate for candidate in eligible if candidate.protection.access is None
+        ]
         candidates = [
-            _refused(one, wanted, cause)
-            if one.eligible and one not in kept and (cause := wanted.check(one.protection))
-            else one
-            for one in candidates
+            _refused(candidate, wanted, cause)
+            if candidate.eligible
+            and candidate not in kept
+            and (cause := wanted.check(candidate.protection))
+            else candidate
+            for candidate in candidates
         ]
         eligible = kept
-    tied = [one for one in eligible if not _differ(ranking, eligible[0], one)]
-    chosen, trade_off = _chosen([one for one in tied if _near(ranking, tied[0], one)])
-    rest = [one for one in eligible if chosen is None or one.name != chosen.name]
-    runner_up = next((one for one in rest if one in tied), rest[0] if rest else None)
+    tied = [candidate for candidate in eligible if not _differ(ranking, eligible[0], candidate)]
+    chosen, trade_off = _chosen(
+        [candidate for candidate in tied if _near(ranking, tied[0], candidate)]
+    )
+    rest = [candidate for candidate in eligible if chosen is None or candidate.name != chosen.name]
+    runner_up = next(
+        (candidate for candidate in rest if candidate in tied), rest[0] if rest else None
+    )
     ordered = sorted(
-        candidates, key=lambda one: (one is not chosen, not one.eligible, not one.standing.complete)
+        candidates,
+        key=lambda candidate: (
+            candidate is not chosen,
+            not candidate.eligible,
+            not candidate.standing.complete,
+        ),
     )
     return Recommendation(
         case=case,
@@ -379,17 +400,17 @@ def recommend(
         candidates=tuple(ordered),
         chosen=chosen,
         basis=_basis(eligible, tied, trade_off),
-        tied=tuple(one.name for one in tied) if len(tied) > 1 else (),
+        tied=tuple(candidate.name for candidate in tied) if len(tied) > 1 else (),
         trade_off=trade_off,
         faster=tuple(
-            one.name
-            for one in candidates
+            candidate.name
+            for candidate in candidates
             if chosen
-            and one.standing.complete
-            and not one.eligible
-            and one.name not in imposed
-            and (one.standing.score or 0.0) > (chosen.standing.score or 0.0)
-            and _differ(ranking, one, chosen)
+            and candidate.standing.complete
+            and not candidate.eligible
+            and candidate.name not in imposed
+            and (candidate.standing.score or 0.0) > (chosen.standing.score or 0.0)
+            and _differ(ranking, candidate, chosen)
         ),
         runner_up=runner_up,
         not_shared=not_shared,
@@ -415,7 +436,11 @@ def imposed_conditions(run: Run) -> Mapping[str, str]:
 
 def _warnings(figures: Sequence[CellFigure], ranking: Ranking, target: str) -> tuple[str, ...]:
     """Return the codes of the warnings on the numbers that a target was ranked by."""
-    by_key = {(one.workload, one.level, one.op): one for one in figures if one.target == target}
+    by_key = {
+        (figure.workload, figure.level, figure.op): figure
+        for figure in figures
+        if figure.target == target
+    }
     found = (
         mark.code
         for objective in ranking.question.objectives

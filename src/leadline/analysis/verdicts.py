@@ -428,7 +428,7 @@ def _error_share(stored: StoredTrial | None, op: Op) -> float | None:
         windows = stored.iops_windows
     except FormatError:
         return None
-    parts = [windows[one] for one in (Op.READ, Op.WRITE) if one in windows]
+    parts = [windows[part] for part in (Op.READ, Op.WRITE) if part in windows]
     chosen = [windows[op]] if op in windows else parts if op is Op.TOTAL else []
     if not chosen or len({len(one) for one in chosen}) > 1:
         return None

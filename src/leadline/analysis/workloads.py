@@ -159,7 +159,7 @@ def traits_of(run: Run, figures: Sequence[CellFigure]) -> Mapping[Key, Traits]:
     for cell in run.plan.cells:
         workloads.setdefault((cell.workload.name, cell.level), cell.workload)
     sections = _Sections(run)
-    totals = {(one.workload, one.level) for one in figures if one.op is Op.TOTAL}
+    totals = {(total.workload, total.level) for total in figures if total.op is Op.TOTAL}
     found: dict[Key, Traits] = {}
     for figure in figures:
         if figure.op is None or (figure.workload, figure.level, figure.op) in found:
@@ -184,7 +184,7 @@ def _traits(
         return _of_options(options, mixed) if options else Traits(mixed=mixed)
     if workload.streams:
         return Traits(mixed=mixed)
-    phases = [one for one in workload.phases if _does(one, figure.op)]
+    phases = [phase for phase in workload.phases if _does(phase, figure.op)]
     if len(phases) != 1:
         return Traits(mixed=mixed)
     (phase,) = phases

@@ -133,7 +133,7 @@ def collect_redactions(root: Path, manifest: Manifest) -> tuple[Redaction, ...]:
     ]
     for name in content_files(root):
         path = root / name
-        if name in _OWN or path.is_symlink() or not any(MARK in one for one in _pieces(path)):
+        if name in _OWN or path.is_symlink() or not any(MARK in piece for piece in _pieces(path)):
             continue
         try:
             places = find_redactions(read_content(path))

@@ -120,7 +120,9 @@ def _volumes(folder: Path) -> list[Path]:
     missing = sorted(set(range(1, max(found, default=0) + 1)) - found)
     if missing:
         raise FormatError("empty-result", f"fio wrote no output file for volume {missing[0]}")
-    return [folder / f"{layout.volume_prefix(one)}{layout.FIO_OUTPUT}" for one in sorted(found)]
+    return [
+        folder / f"{layout.volume_prefix(volume)}{layout.FIO_OUTPUT}" for volume in sorted(found)
+    ]
 
 
 def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
@@ -142,8 +144,8 @@ def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
         outputs[0],
         jobs=jobs,
         disks=(),
-        noise="".join(one.noise for one in outputs),
-        notes=tuple(note for one in outputs for note in one.notes),
+        noise="".join(output.noise for output in outputs),
+        notes=tuple(note for output in outputs for note in output.notes),
     )
 
 

@@ -82,10 +82,10 @@ def describe(plan: Plan) -> str:
         f"{trials}: {cells} x {repeats}, {order}",
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
-    lines += [_later(plan, one) for one in plan.follow_ups]
+    lines += [_later(plan, follow_up) for follow_up in plan.follow_ups]
     for (cluster, pool), layout in shared_layouts(plan).items():
         parts = ", ".join(f"{part.value} {format_size(one.size)}" for part, one in layout.items())
-        whole = format_size(sum(one.size for one in layout.values()))
+        whole = format_size(sum(file.size for file in layout.values()))
         on = f"{pool} of {cluster}" if len(plan.clusters) > 1 else pool
         lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")
     for target in plan.targets:

@@ -139,13 +139,15 @@ def create(
         state = read_state(connection)
     made = "would make" if dry_run else "made"
     pools = [
-        described(one.name, made if one.recipe else one.act.value, one.reason, state)
-        for one in answer.decisions
+        described(
+            decision.name, made if decision.recipe else decision.act.value, decision.reason, state
+        )
+        for decision in answer.decisions
     ]
     if dry_run and output == "text" and not quiet:
         tell_steps(answer)
     print_answer("create", source, pools, answer.notes, dry_run=dry_run, output=output)
-    unmet = [one.name for one in answer.decisions if one.act.value == "skipped"]
+    unmet = [decision.name for decision in answer.decisions if decision.act.value == "skipped"]
     return Exit.NEGATIVE if any(name in asked for name in unmet) else Exit.ANSWERED
 
 
@@ -214,7 +216,7 @@ def remove(
         stray = {mark.removeprefix(PREFIX): mark for mark in before.stray}
         going = [ours[name] for name in (ours if every else asked) if name in ours]
         kept = [] if every else [_left(name, before, dry_run) for name in asked if name not in ours]
-        traces = list(stray.values()) if every else [stray[one] for one in asked if one in stray]
+        traces = list(stray.values()) if every else [stray[name] for name in asked if name in stray]
         images = _require_consent(access, before, going, destroy)
         if not dry_run and (going or traces):
             with stopping("what it had not removed yet stays"), steps("pools", quiet=quiet) as note:
@@ -223,7 +225,9 @@ def remove(
         after = read_state(connection)
     gone = "would remove" if dry_run else "removed"
     pools = [described(pool.name, gone, with_what(pool), after) for pool in going]
-    notes = [f"{'would be removed' if dry_run else 'removed'}: image {one.spec}" for one in images]
+    notes = [
+        f"{'would be removed' if dry_run else 'removed'}: image {image.spec}" for image in images
+    ]
     notes += [f"{gone}: rule or profile {mark}, which no pool stands on" for mark in traces]
     print_answer("remove", source, [*pools, *kept], notes, dry_run=dry_run, output=output)
     return Exit.ANSWERED

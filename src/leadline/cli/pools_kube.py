@@ -182,16 +182,16 @@ def create_kube(
             device_class=request.device_class,
         )
         decisions = decide(wanted, state, prerequisites)
-        makes = [made for one in decisions for made in one.makes]
+        makes = [made for decision in decisions for made in decision.makes]
         # Of a command that was killed, or whose answer was lost.
-        usable = [one.name for one in decisions if one.act.value != "skipped"]
+        usable = [decision.name for decision in decisions if decision.act.value != "skipped"]
         before = [state.pools.get((cluster.namespace, name)) for name in usable]
-        awaits = [one for one in before if one is not None and is_owned(one)]
+        awaits = [found for found in before if found is not None and is_owned(found)]
         if dry_run:
             RookPools(connection, note=_silent).try_out(makes)
             if not quiet and output == "text":
-                for one in makes:
-                    echo_line(f"would make: {json.dumps(one, sort_keys=True)}", err=True)
+                for make in makes:
+                    echo_line(f"would make: {json.dumps(make, sort_keys=True)}", err=True)
         elif makes or awaits:
             with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
                 RookPools(connection, note=note, wait_s=wait_s).create(makes, awaits, warn)
@@ -199,13 +199,17 @@ def create_kube(
     made = "would make" if dry_run else "made"
     pools = [
         _described(
-            one.name, made if one.makes else one.act.value, one.reason, after, cluster.namespace
-        ).model_copy(update={"storage_class": one.storage_class})
-        for one in decisions
+            decision.name,
+            made if decision.makes else decision.act.value,
+            decision.reason,
+            after,
+            cluster.namespace,
+        ).model_copy(update={"storage_class": decision.storage_class})
+        for decision in decisions
     ]
     source = f"{cluster.namespace}/{cluster.name}"
     print_answer("create", source, pools, prerequisites.notes, dry_run=dry_run, output=output)
-    unmet = {one.name for one in decisions if one.act.value == "skipped"}
+    unmet = {decision.name for decision in decisions if decision.act.value == "skipped"}
     return Exit.NEGATIVE if unmet & set(asked) else Exit.ANSWERED
 
 
@@ -222,9 +226,11 @@ def remove_kube(
 
     with _opened(request) as (connection, state, cluster):
         space = cluster.namespace
-        elsewhere = {one.namespace for one in state.inventory.ceph_clusters} - {space}
+        elsewhere = {ceph_cluster.namespace for ceph_cluster in state.inventory.ceph_clusters} - {
+            space
+        }
         going = _going(state, space, asked, every=every)
-        classes = [one.storage_class for one in going if one.storage_class]
+        classes = [pool_class.storage_class for pool_class in going if pool_class.storage_class]
         pools = [one.pool for one in going if one.pool]
         _refuse_use(
             going, volumes_of(list_volumes(connection), elsewhere, _names(classes), _names(pools))
@@ -341,7 +347,7 @@ def _in(made: Manifest, namespace: str) -> bool:
 def _refuse_use(going: Sequence[_Going], volumes: Sequence[str]) -> None:
     if not volumes:
         return
-    shown = [f"PersistentVolume {one}" for one in volumes[:8]]
+    shown = [f"PersistentVolume {volume}" for volume in volumes[:8]]
     more = [f"and {len(volumes) - 8} more"] if len(volumes) > 8 else []
     raise LeadlineError(
         errors.IMAGE_NOT_CONSENTED,
@@ -376,7 +382,9 @@ def _described(
     if raw is None:
         return OnePoolOutput(name=name, outcome=outcome, reason=reason)
     found = next(
-        one for one in state.inventory.block_pools if (one.namespace, one.name) == (namespace, name)
+        block_pool
+        for block_pool in state.inventory.block_pools
+        if (block_pool.namespace, block_pool.name) == (namespace, name)
     )
     spec = found.spec
     erasure = spec.data_chunks is not None

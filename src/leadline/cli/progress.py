@@ -381,8 +381,8 @@ def stopping(outcome: str) -> Iterator[None]:
     became of what was begun. Raises LeadlineError(`interrupted`) behind the block."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for one in _SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
+        for ignored in _SIGNALS:
+            signal.signal(ignored, signal.SIG_IGN)
         raise _Stopped(signal.Signals(number).name)
 
     before = {number: signal.signal(number, stop) for number in _SIGNALS}

@@ -82,11 +82,11 @@ def expand(
         cells=cells,
         trials=interleaved(len(cells), document.repeats, seed),
         follow_ups=tuple(
-            one
+            follow_up
             for target in targets
             for item, layers in asked
             if _is_for(item, target)
-            for one in follow_ups(item, layers, target.name)
+            for follow_up in follow_ups(item, layers, target.name)
         ),
         repeats=document.repeats,
         seed=seed,

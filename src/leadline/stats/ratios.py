@@ -447,10 +447,10 @@ def noise_floor(first: Sequence[float], second: Sequence[float]) -> float | None
     Scatter: t(0.975) x pooled deviation of the logarithms x sqrt((1/n + 1/k) pi/2), the last factor
     because medians are compared. With one value per sample only the difference counts.
     """
-    if not first or not second or not all(0 < one < math.inf for one in (*first, *second)):
+    if not first or not second or not all(0 < value < math.inf for value in (*first, *second)):
         return None
     seen = abs(math.log(median(first) / median(second)))
-    logs = [[math.log(one) for one in side] for side in (first, second)]
+    logs = [[math.log(value) for value in side] for side in (first, second)]
     return math.expm1(max(seen, _scatter(logs[0], logs[1])))
 
 
@@ -460,7 +460,7 @@ def _scatter(first: Sequence[float], second: Sequence[float]) -> float:
     freedom = len(first) + len(second) - 2
     if freedom < 1:
         return 0.0
-    squares = math.fsum((one - fmean(side)) ** 2 for side in (first, second) for one in side)
+    squares = math.fsum((log - fmean(side)) ** 2 for side in (first, second) for log in side)
     pooled = squares / freedom * (1 / len(first) + 1 / len(second))
     return float(stdtrit(freedom, 0.975)) * math.sqrt(pooled * math.pi / 2)
 

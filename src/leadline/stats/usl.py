@@ -36,15 +36,15 @@ def drawn_means(logs: Sequence[Values]) -> Values | None:
     Levels with six values or more are resampled. Where one has fewer, all levels get normal noise
     of their pooled variance, with the uncertainty of its degrees of freedom.
     """
-    if logs and min(len(one) for one in logs) >= ENOUGH_TRIALS:
+    if logs and min(len(values) for values in logs) >= ENOUGH_TRIALS:
         generator = np.random.default_rng(_SEED)
-        return np.stack([_means_of(generator, one) for one in logs], axis=1)
+        return np.stack([_means_of(generator, values) for values in logs], axis=1)
     freedom = sum(len(log) - 1 for log in logs)
     if not freedom:
         return None
-    within = sum(float(((one - one.mean()) ** 2).sum()) for one in logs)
-    counts = np.array([len(one) for one in logs], dtype=np.float64)
-    means = np.array([one.mean() for one in logs])
+    within = sum(float(((values - values.mean()) ** 2).sum()) for values in logs)
+    counts = np.array([len(values) for values in logs], dtype=np.float64)
+    means = np.array([values.mean() for values in logs])
     return noisy(means, within / freedom / counts, freedom)
 
 
@@ -307,7 +307,7 @@ def _scatter(logs: Sequence[Values], off: Values) -> _Scatter:
     fit_square = float((off**2).sum()) / of_fit
     if not of_trials:
         return _Scatter(variances=np.full(len(off), fit_square), freedom=of_fit, misfit_p=None)
-    within = sum(float(((one - one.mean()) ** 2).sum()) for one in logs)
+    within = sum(float(((values - values.mean()) ** 2).sum()) for values in logs)
     square = within / of_trials
     level_square = float((counts * off**2).sum()) / of_fit
     p = float(fdtrc(of_fit, of_trials, level_square / square)) if square > 0 else 0.0

@@ -116,7 +116,8 @@ class VirtualMachineTarget(KubernetesTarget):
 
     def _shells(self, instances: Sequence[Object]) -> list[ConsoleShell]:
         self._links = [
-            ConsoleLink(self.cluster.connection, self._namespace, name_of(one)) for one in instances
+            ConsoleLink(self.cluster.connection, self._namespace, name_of(instance))
+            for instance in instances
         ]
         return [
             ConsoleShell(
@@ -160,15 +161,15 @@ class VirtualMachineTarget(KubernetesTarget):
         self._runners = tuple(
             Runner(
                 kind="vm",
-                name=name_of(one),
-                node=read_placement(one).node,
+                name=name_of(instance),
+                node=read_placement(instance).node,
                 image=boot.container_disk or boot.url or boot.claim or "",
                 cores=preset.cores,
                 memory_bytes=preset.memory_bytes,
                 io_threads=self._settings.io_threads,
-                volume=self._volumes.claimed(claims.get(f"{name_of(one)}-volume")),
+                volume=self._volumes.claimed(claims.get(f"{name_of(instance)}-volume")),
             )
-            for one in instances
+            for instance in instances
         )
 
     def drop_caches(self) -> CacheDrop | None:

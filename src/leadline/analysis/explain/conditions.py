@@ -358,14 +358,16 @@ def differing(base: System, candidate: System) -> Differing:
     return Differing(
         differences=tuple(
             replace(
-                one,
+                difference,
                 explains=tuple(
                     PossibleEffect(mechanism=mechanism)
-                    for mechanism in dict.fromkeys(effect.mechanism for effect in find_effects(one))
+                    for mechanism in dict.fromkeys(
+                        effect.mechanism for effect in find_effects(difference)
+                    )
                 ),
             )
             for differing in found
-            for one in differing.differences
+            for difference in differing.differences
         ),
         identical=tuple(dict.fromkeys(label for one in found for label in one.identical)),
         unknown=tuple(dict.fromkeys(what for one in found for what in one.unknown)),

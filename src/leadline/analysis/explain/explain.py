@@ -98,7 +98,7 @@ def _count_verdicts(cells: Sequence[OperationCell]) -> tuple[tuple[str, int], ..
         cell for cell in cells if cell.verdict not in _INCONCLUSIVE
     ]
     found = [cell.verdict for cell in tested]
-    return tuple((one.value, found.count(one)) for one in Verdict if one in found)
+    return tuple((verdict.value, found.count(verdict)) for verdict in Verdict if verdict in found)
 
 
 def _explain_cells(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:

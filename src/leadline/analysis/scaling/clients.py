@@ -67,7 +67,7 @@ def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
         for stored in run.trials
         if stored.record.trial in planned and stored.record.status is TrialStatus.COMPLETED
     ]
-    trials = [one for one in trials if one]
+    trials = [parts for parts in trials if parts]
     names = dict.fromkeys(name for clients in trials for name in clients)
     if max(len(names), workload.clients) < 2 or not names:
         return None
@@ -79,13 +79,13 @@ def fairness_of(run: Run, cell: int, op: Op) -> Fairness | None:
         level=run.plan.cells[cell].level,
         op=op,
         clients=tuple(summaries),
-        iops_share=_over_median(min, [one.iops for one in summaries]),
+        iops_share=_over_median(min, [client.iops for client in summaries]),
         iops_shares=tuple(
             share
             for clients in trials
             if (share := _over_median(min, [part.iops for part in clients.values()])) is not None
         ),
-        p99_ratio=_over_median(max, [one.latency_p99_s for one in summaries]),
+        p99_ratio=_over_median(max, [client.latency_p99_s for client in summaries]),
         lost=max(0, max(workload.clients, len(names)) - min(map(len, trials))),
     )
 
@@ -101,7 +101,9 @@ def _clients(stored: StoredTrial, workload: Workload, op: Op) -> dict[str, Opera
     found = {}
     for name in dict.fromkeys(job.host for job in jobs):
         parts = by_name([job for job in jobs if job.host == name]).values()
-        operation = next((one for part in parts for one in part if one.op is op), None)
+        operation = next(
+            (candidate for part in parts for candidate in part if candidate.op is op), None
+        )
         if operation is not None:
             found[name] = operation
     return found
@@ -245,7 +247,7 @@ def _step(
         level=points[0][1].level,
         standing=min((part.standing for part in tested), key=_WORST_FIRST.index),
         parts=tuple(tested),
-        fairness=tuple(one for one in fair if one is not None),
+        fairness=tuple(share for share in fair if share is not None),
     )
 
 

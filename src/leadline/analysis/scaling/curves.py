@@ -328,8 +328,8 @@ def _curves(
 
     Open-loop points have a depth that is never reached. Where no closed level shares it, they join
     the curve with the highest level, because their rates are shares of it."""
-    plain = [one for one in points if not one.open_loop and not one.load.neighbours]
-    by_clients = len({one.load.clients for one in plain}) > 1
+    plain = [level for level in points if not level.open_loop and not level.load.neighbours]
+    by_clients = len({level.load.clients for level in plain}) > 1
     groups: dict[_Fixed, list[LoadPoint]] = {}
 
     def fixed(point: LoadPoint) -> _Fixed:
@@ -337,7 +337,7 @@ def _curves(
 
     for one in plain:
         groups.setdefault(fixed(one), []).append(one)
-    highest = max(plain, key=lambda one: one.usable(Metric.IOPS) or 0.0, default=None)
+    highest = max(plain, key=lambda level: level.usable(Metric.IOPS) or 0.0, default=None)
     otherwise = fixed(highest) if highest else None
     for one in points:
         if one.open_loop or one.load.neighbours:
@@ -352,9 +352,9 @@ def _curves(
             axis=Axis.CLIENTS if by_clients else Axis.IN_FLIGHT,
             numjobs=numjobs,
             iodepth=iodepth,
-            closed=_ordered(one for one in mine if not one.open_loop),
-            offered=_ordered(one for one in mine if one.open_loop),
-            disturbed=_ordered(one for one in members if one.load.neighbours),
+            closed=_ordered(level for level in mine if not level.open_loop),
+            offered=_ordered(level for level in mine if level.open_loop),
+            disturbed=_ordered(level for level in members if level.load.neighbours),
             part_of_mix=part_of_mix,
         )
 

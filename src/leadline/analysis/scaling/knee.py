@@ -165,7 +165,7 @@ def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
     usable = [point for point in curve.closed if point.trials(Metric.IOPS)]
     positive = [point for point in usable if min(point.trials(Metric.IOPS)) > 0]
     levels = _levels(curve, positive)
-    law = fit_usl([(curve.load_of(one), one.trials(Metric.IOPS)) for one in positive])
+    law = fit_usl([(curve.load_of(level), level.trials(Metric.IOPS)) for level in positive])
     saturated = _saturated(levels)
     return Shape(
         curve=curve,
@@ -181,7 +181,7 @@ def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
         ),
         law=law,
         law_peak=_law_peak(law),
-        left_out=tuple(one.level for one in curve.closed if one not in positive),
+        left_out=tuple(level.level for level in curve.closed if level not in positive),
     )
 
 
@@ -192,7 +192,7 @@ def _levels(curve: LoadCurve, points: Sequence[LoadPoint]) -> _Levels:
         other = best.get(curve.load_of(point))
         if other is None or (point.throughput.value or 0) > (other.throughput.value or 0):
             best[curve.load_of(point)] = point
-    logs = [np.log(np.asarray(one.trials(Metric.IOPS))) for one in best.values()]
+    logs = [np.log(np.asarray(level.trials(Metric.IOPS))) for level in best.values()]
     return _Levels(
         points=tuple(best.values()),
         loads=np.array(list(best)),
@@ -207,15 +207,15 @@ def _levels(curve: LoadCurve, points: Sequence[LoadPoint]) -> _Levels:
 def _peak(curve: LoadCurve, levels: _Levels, samples: Samples) -> Peak | None:
     if not levels.points:
         return None
-    values = [one.usable(Metric.IOPS) or 0.0 for one in levels.points]
+    values = [level.usable(Metric.IOPS) or 0.0 for level in levels.points]
     top = int(np.argmax(values))
     point = levels.points[top]
     interval = point.throughput.interval
     if interval is None and levels.drawn is not None:
         interval = _ends(np.exp(levels.drawn[:, top]))
-    others = [one for one in levels.points if one is not point]
-    best, *rest = (samples.of(one.throughput, curve.op) for one in (point, *others))
-    verdicts = judge([Pair(metric=Metric.IOPS, baseline=best, candidate=one) for one in rest])
+    others = [level for level in levels.points if level is not point]
+    best, *rest = (samples.of(level.throughput, curve.op) for level in (point, *others))
+    verdicts = judge([Pair(metric=Metric.IOPS, baseline=best, candidate=sample) for sample in rest])
     tied = (judgement.verdict is not Verdict.WORSE for judgement in verdicts)
     return Peak(
         point=point,

@@ -157,7 +157,9 @@ def check_level(point: LoadPoint, limit: LatencyLimit) -> LimitPoint:
             reason = LatencyGapReason.REFUSED
         why = LatencyGap(reason=reason, findings=figure.findings, absence=figure.absence)
     else:
-        within_limit = {one < limit.below_s for one in (value, *values) if one is not None}
+        within_limit = {
+            latency < limit.below_s for latency in (value, *values) if latency is not None
+        }
         standing = Standing.KEPT if value < limit.below_s else Standing.BROKEN
         standing = standing if len(within_limit) == 1 else Standing.SOME
     return LimitPoint(
@@ -269,13 +271,13 @@ def _sample(
     level or does not begin within the limit."""
     repeats: dict[int | str, list[tuple[float, float]]] = {}
     for point in points:
-        rates = {one.trial: one.value for one in point.throughput.trials}
+        rates = {trial.trial: trial.value for trial in point.throughput.trials}
         for trial in point.latency(limit.metric).trials:
             rate = rates.get(trial.trial)
             if rate is not None and trial.value is not None:
                 repeats.setdefault(samples.repeat(trial.trial), []).append((rate, trial.value))
     first = samples.of(points[0].throughput, None)
-    trials = [samples.repeat(one.trial) for one in points[0].throughput.trials]
+    trials = [samples.repeat(trial.trial) for trial in points[0].throughput.trials]
     blocks = dict(zip(trials, first.blocks, strict=False))
     whole = blocks.keys() == repeats.keys() and all(
         len(path) == len(points) and path[0][1] <= limit.below_s for path in repeats.values()

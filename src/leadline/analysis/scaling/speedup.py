@@ -404,7 +404,7 @@ def _pair(one: LoadPoint, other: LoadPoint, baseline: OneSystem, candidate: OneS
 
 
 def _alone(curve: LoadCurve, matched: Sequence[LoadPoint]) -> tuple[str, ...]:
-    return tuple(one.level for one in curve.closed if one not in matched)
+    return tuple(level.level for level in curve.closed if level not in matched)
 
 
 # --- at equal latency ---------------------------------------------------------------------------

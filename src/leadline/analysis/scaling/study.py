@@ -83,7 +83,14 @@ class CurveStudy:
     def at_peak(self) -> LevelBottleneck | None:
         """The bottleneck of the level with the highest throughput."""
         peak = self.shape.peak
-        return next((one for one in self.bottlenecks if peak and one.point is peak.point), None)
+        return next(
+            (
+                bottleneck
+                for bottleneck in self.bottlenecks
+                if peak and bottleneck.point is peak.point
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +121,7 @@ class ScalingStudy:
     def superlinear(self) -> tuple[Superlinear, ...]:
         """Speed-ups that exceed the added resources, the certain ones first."""
         found = [row.superlinear for growth in self.growths for row in growth.rows]
-        return tuple(sorted(filter(None, found), key=lambda one: not one.certain))
+        return tuple(sorted(filter(None, found), key=lambda bottleneck: not bottleneck.certain))
 
     @property
     def several_levels(self) -> bool:
@@ -208,16 +215,16 @@ def require_answer(found: ScalingStudy) -> ScalingStudy:
     """Return the study. Raises LeadlineError (`not-comparable` for several runs with nothing in
     common; `no-load-curve` where no workload has two levels and no system has a partner)."""
     grown = [row for growth in found.growths for row in growth.rows]
-    measured = [_measured(one.run) for one in found.runs]
+    measured = [_measured(run.run) for run in found.runs]
     if len(found.runs) > 1 and not grown:
-        without = [one.run.id for one in found.runs if not one.curves]
+        without = [run.run.id for run in found.runs if not run.curves]
         fact = "the runs have no target and workload in common"
         hint = "`leadline scale RUN` shows the load curves of one"
         if without:
             fact = f"no level of {' and '.join(without)} states its load (depth and jobs)"
             hint = "`leadline compare` compares results without a known load"
         raise LeadlineError(errors.NOT_COMPARABLE, fact, context=measured, hint=hint)
-    if not (found.several_levels or grown or any(one.densities for one in found.runs)):
+    if not (found.several_levels or grown or any(run.densities for run in found.runs)):
         points = [f"{curve.run.id}: {curve.curve.label}: 1 level" for curve in found.curves]
         more = [f"and {len(points) - _SHOWN} more"] if len(points) > _SHOWN else []
         raise LeadlineError(

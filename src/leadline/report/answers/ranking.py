@@ -170,7 +170,10 @@ RANK_COLUMNS = (
 
 def rank_rows(ranking: RankOutput) -> tuple[tuple[str, ...], list[Sequence[object]]]:
     """Columns and rows: RANK_COLUMNS, then a column for each objective, with its unit."""
-    columns = (*RANK_COLUMNS, *(f"{one.objective} [{one.unit}]" for one in ranking.objectives))
+    columns = (
+        *RANK_COLUMNS,
+        *(f"{objective.objective} [{objective.unit}]" for objective in ranking.objectives),
+    )
     rows: list[Sequence[object]] = [
         (
             tier.rank, *(tier.rank_interval or (None, None)), tier.target, tier.score,

@@ -387,14 +387,16 @@ def _versions(inventory: CephInventory) -> list[tuple[str, str]]:
     if versions is None:
         return [("versions", _UNKNOWN)]
     if versions and not inventory.mixed_versions:
-        total = sum(one.daemons for one in versions)
-        kinds = listed(f"{one.daemons} {one.kind}" for one in versions)
+        total = sum(version.daemons for version in versions)
+        kinds = listed(f"{version.daemons} {version.kind}" for version in versions)
         first = f"{versions[0].version} {versions[0].release}".rstrip()
         return [("versions", f"all {count_text(total, 'daemon')} on {first}: {kinds}")]
     pairs = []
-    for kind in dict.fromkeys(one.kind for one in versions):
-        of_kind = [one for one in versions if one.kind == kind]
-        text = listed(f"{one.daemons} on {one.version} {one.release}".rstrip() for one in of_kind)
+    for kind in dict.fromkeys(version.kind for version in versions):
+        of_kind = [version for version in versions if version.kind == kind]
+        text = listed(
+            f"{group.daemons} on {group.version} {group.release}".rstrip() for group in of_kind
+        )
         pairs.append((f"{kind} versions", text))
     return pairs
 
@@ -433,7 +435,7 @@ def _configuration(inventory: CephInventory) -> Iterator[Section]:
 
 
 def _file_settings(inventory: CephInventory) -> list[FileSetting]:
-    return [one for one in inventory.file_settings or () if one.name not in _PLUMBING]
+    return [setting for setting in inventory.file_settings or () if setting.name not in _PLUMBING]
 
 
 def _gaps(inventory: CephInventory) -> Iterator[str]:
@@ -483,7 +485,7 @@ def against_document(baseline: str, candidate: str, differing: Differing) -> Doc
 
 
 def _against_summary(differing: Differing) -> tuple[str, ...]:
-    topics = dict.fromkeys(one.topic.value for one in differing.differences)
+    topics = dict.fromkeys(difference.topic.value for difference in differing.differences)
     sentences = [f"Differences in {listed(topics, 12)}."] if topics else ["No differences."]
     if differing.unknown:
         facts = count_text(len(differing.unknown), "fact")

@@ -81,7 +81,9 @@ def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
 
 
 def _osd(sets: tuple[DeviceSet, ...]) -> str:
-    return "; ".join(dict.fromkeys(format_resources(one.osd) for one in sets if one.osd))
+    return "; ".join(
+        dict.fromkeys(format_resources(device_set.osd) for device_set in sets if device_set.osd)
+    )
 
 
 def _encrypted(on: bool | None, kms: bool) -> str:
@@ -123,7 +125,9 @@ def _network(network: Network, *, host: bool = False) -> str:
 
 
 def _resources(given: tuple[Resources, ...]) -> Pairs:
-    return [(f"resources of {one.daemon}", format_resources(one)) for one in given]
+    return [
+        (f"resources of {resources.daemon}", format_resources(resources)) for resources in given
+    ]
 
 
 def _plain(value: float | None) -> str:
@@ -152,7 +156,9 @@ def _pools(inventory: KubernetesInventory) -> Section:
         rows += [
             (pool.name, *_pool(pool.spec), use, filesystem.phase) for pool in filesystem.data_pools
         ]
-    servers = known_pairs((f"MDS of {one.name}", _servers(one)) for one in inventory.filesystems)
+    servers = known_pairs(
+        (f"MDS of {filesystem.name}", _servers(filesystem)) for filesystem in inventory.filesystems
+    )
     return section(
         "Pools configured in Rook",
         "rook-pools",
@@ -287,7 +293,9 @@ def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
     cordoned = [node.name for node in inventory.nodes if not node.schedulable]
     if cordoned:
         found.append(f"No new pods on {listed(cordoned)}.")
-    default = [one.name for one in inventory.storage_classes if one.default]
+    default = [
+        storage_class.name for storage_class in inventory.storage_classes if storage_class.default
+    ]
     if len(default) > 1:
         names = listed(default)
         found.append(f"{names} are all default classes; Kubernetes uses the newest.")
@@ -384,7 +392,7 @@ def matters(item: StorageClass) -> list[str]:
         found.append(f"mounted {','.join(item.mount_options)}")
     if item.default_virt:
         found.append("default for virtual machines")
-    return [one for one in found if one]
+    return [value for value in found if value]
 
 
 def _ceph_matters(volumes: CephVolumes) -> list[str]:

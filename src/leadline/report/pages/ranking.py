@@ -70,13 +70,17 @@ def _first(ranking: Ranking) -> str:
     complete = ranking.complete
     if len(complete) == 1:
         return f"{complete[0].target} is the only target with every number."
-    first = [one for one in complete if one.rank == 1]
-    names = listed((one.target for one in first), _TIED_NAMED)
+    first = [standing for standing in complete if standing.rank == 1]
+    names = listed((standing.target for standing in first), _TIED_NAMED)
     if len(first) == len(complete):
         return f"All targets tie: {names} share rank 1."
     if len(first) > 1:
         return f"{names} tie for first."
-    close = [one for one in complete[1:] if not ranking.differ(complete[0].target, one.target)]
+    close = [
+        standing
+        for standing in complete[1:]
+        if not ranking.differ(complete[0].target, standing.target)
+    ]
     if not close:
         return f"{names} is better than every other target."
     others = count_text(len(close), "target varies", "targets vary")
@@ -88,7 +92,7 @@ def _scores(ranking: Ranking) -> str:
     number = len(ranking.question.objectives)
     if number == 1:
         return f"The score is the ratio to {baseline}; more is better."
-    equal = len({round(one.weight, 9) for one in ranking.question.objectives}) == 1
+    equal = len({round(objective.weight, 9) for objective in ranking.question.objectives}) == 1
     weighed = "equally weighted" if equal else "weighted as below"
     return (
         f"The score is the geometric mean of the ratios to {baseline} in {number} figures, "

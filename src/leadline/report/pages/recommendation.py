@@ -71,7 +71,9 @@ def changes(found: Recommendation) -> list[str]:
         )
     if chosen:
         sentences += [*_if_faster(found, chosen), *_if_one_figure(found, chosen)]
-    lacking = [one.standing for one in found.candidates if not one.standing.complete]
+    lacking = [
+        candidate.standing for candidate in found.candidates if not candidate.standing.complete
+    ]
     if lacking:
         names = listed((standing.target for standing in lacking), _NAMES)
         missing = (gap.objective.name for standing in lacking for gap in standing.missing)
@@ -83,7 +85,7 @@ def changes(found: Recommendation) -> list[str]:
 
 def _if_faster(found: Recommendation, chosen: Candidate) -> Iterator[str]:
     """Yield targets that are faster and do not meet a requirement."""
-    by_name = {one.name: one for one in found.candidates}
+    by_name = {candidate.name: candidate for candidate in found.candidates}
     for name in found.faster[:_CHANGES]:
         one = by_name[name]
         asked = [str(unmet.requirement) for unmet in one.unmet]
@@ -94,7 +96,7 @@ def _if_faster(found: Recommendation, chosen: Candidate) -> Iterator[str]:
 
 def _if_one_figure(found: Recommendation, chosen: Candidate) -> Iterator[str]:
     """Yield figures in which another eligible target is significantly better than the choice."""
-    eligible = {one.name for one in found.candidates if one.eligible}
+    eligible = {candidate.name for candidate in found.candidates if candidate.eligible}
     if len(found.ranking.tiers) < 2:
         return
     shown = 0
@@ -124,7 +126,7 @@ def recommendation_document(run: Run, found: Recommendation) -> Document:
         section("Not measured", "not-measured", bullets(not_measured(found))),
         section("What would change the answer", "would-change", bullets(changes(found))),
     )
-    required = ", ".join(str(one) for one in found.requirements)
+    required = ", ".join(str(requirement) for requirement in found.requirements)
     return Document(
         title=f"For {found.case.title}: {chosen}",
         subtitle=f"run {run.id} · {found.case.sentence}"
@@ -150,7 +152,7 @@ def answer(found: Recommendation) -> str:
             f"{_against(found)}."
         )
     else:
-        tied = listed((one for one in found.tied), _NAMES)
+        tied = listed((candidate for candidate in found.tied), _NAMES)
         text = f"{tied} tie in speed for {use}."
         if found.basis is Basis.TRADE_OFF:
             text += (
@@ -217,7 +219,7 @@ def _figures(found: Recommendation, chosen: Candidate) -> str:
 
 
 def _nothing(found: Recommendation) -> str:
-    complete = sum(one.standing.complete for one in found.candidates)
+    complete = sum(candidate.standing.complete for candidate in found.candidates)
     lead = f"No target can be recommended for {found.case.title}: none"
     if not complete:
         return f"{lead} has every number that it needs."
@@ -236,16 +238,16 @@ def trade_offs(found: Recommendation) -> tuple[str, ...]:
     if found.warnings:
         sentences.append(f"The audit warns of its figures: {listed(found.warnings)}.")
     if mine.encrypted_at_rest is None and any(
-        one.kind == "encrypted" for one in found.requirements
+        requirement.kind == "encrypted" for requirement in found.requirements
     ):
         sentences.append(f"{name}: encryption at rest is unknown.")
     safer = [
-        one
-        for one in found.candidates
-        if one.eligible
-        and one is not found.chosen
+        candidate
+        for candidate in found.candidates
+        if candidate.eligible
+        and candidate is not found.chosen
         and mine.failures_survived is not None
-        and (one.protection.failures_survived or 0) > mine.failures_survived
+        and (candidate.protection.failures_survived or 0) > mine.failures_survived
     ]
     if safer:
         best = safer[0]
@@ -259,7 +261,7 @@ def trade_offs(found: Recommendation) -> tuple[str, ...]:
 
 def _candidates(found: Recommendation) -> Section:
     """The table of eligible targets, the choice first."""
-    eligible = [one for one in found.candidates if one.eligible]
+    eligible = [candidate for candidate in found.candidates if candidate.eligible]
 
     def overhead(one: Candidate) -> Cell:
         raw = one.protection.raw_per_stored
@@ -278,21 +280,29 @@ def _candidates(found: Recommendation) -> Section:
         eligible,
         (
             number_column("rank"),
-            lambda one: quantity(str(one.standing.rank or NOT_SHOWN), one.standing.rank or 0),
+            lambda candidate: quantity(
+                str(candidate.standing.rank or NOT_SHOWN), candidate.standing.rank or 0
+            ),
         ),
         (number_column("rank interval", 2), interval),
-        ("target", lambda one: one.name),
-        (number_column("score"), lambda one: number(one.standing.score or 0.0, "{:.2f}".format)),
-        ("protection", lambda one: Cell(text=apart_text(one.protection))),
+        ("target", lambda candidate: candidate.name),
+        (
+            number_column("score"),
+            lambda candidate: number(candidate.standing.score or 0.0, "{:.2f}".format),
+        ),
+        ("protection", lambda candidate: Cell(text=apart_text(candidate.protection))),
         (
             Column(title="failures survived", rank=1),
-            lambda one: Cell(text=borne_text(one.protection)),
+            lambda candidate: Cell(text=borne_text(candidate.protection)),
         ),
         (number_column("raw per byte"), overhead),
-        (Column(title="access", rank=3), lambda one: Cell(text=access_text(one.protection))),
+        (
+            Column(title="access", rank=3),
+            lambda candidate: Cell(text=access_text(candidate.protection)),
+        ),
         (
             Column(title="encrypted at rest", rank=4),
-            lambda one: Cell(text=at_rest_text(one.protection)),
+            lambda candidate: Cell(text=at_rest_text(candidate.protection)),
         ),
         caption=caption if eligible else "none",
     )
@@ -310,13 +320,14 @@ def _candidates(found: Recommendation) -> Section:
 def _refused(found: Recommendation) -> list[str]:
     """Why the other targets are not eligible, grouped by reason."""
     names: dict[str, list[str]] = {}
-    for one in found.candidates:
-        if not one.eligible:
+    for candidate in found.candidates:
+        if not candidate.eligible:
             reasons = [
-                f"{unmet.requirement}: {unmet_text(unmet, one.protection)}" for unmet in one.unmet
+                f"{unmet.requirement}: {unmet_text(unmet, candidate.protection)}"
+                for unmet in candidate.unmet
             ]
-            reasons += reasons_of_missing(one.standing)
-            names.setdefault("; ".join(reasons), []).append(one.name)
+            reasons += reasons_of_missing(candidate.standing)
+            names.setdefault("; ".join(reasons), []).append(candidate.name)
     return [f"{listed(targets, _REFUSED_NAMED)} – {why}." for why, targets in names.items()]
 
 

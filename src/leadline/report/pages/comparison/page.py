@@ -71,7 +71,7 @@ from leadline.version import __version__
 def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
     """Describe the statistical methods with their thresholds."""
     judgements = [cell.judgement for cell in comparison.cells]
-    noisy = [one.band for one in judgements if one.band > comparison.band]
+    noisy = [judgement.band for judgement in judgements if judgement.band > comparison.band]
     noise_floor = "no larger noise floor was measured"
     if noisy:
         noise_floor = (
@@ -79,7 +79,7 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
             f"{band_text(max(noisy))}"
         )
     counts = comparison.counts()
-    codes = dict.fromkeys(code for one in judgements for code in one.reasons)
+    codes = dict.fromkeys(code for judgement in judgements for code in judgement.reasons)
     methods = described_methods(
         "comparison_methods.txt",
         verdicts=", ".join(f"{count:,} {verdict.value}" for verdict, count in counts.items()),
@@ -93,7 +93,7 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
         scatter_median=percent_text(REPEATS.median),
         scatter_ninetieth=percent_text(REPEATS.ninetieth),
         scatter_worst=percent_text(REPEATS.worst),
-        tests=f"{sum(one.p is not None for one in judgements):,}",
+        tests=f"{sum(judgement.p is not None for judgement in judgements):,}",
         reasons="; ".join(f"{reason_words(code)}: {reason_text(code)}" for code in codes) or "none",
     )
     return (methods,)
@@ -268,7 +268,7 @@ def _explanations(comparison: Comparison) -> tuple[Section, ...]:
 
 
 def _explanation_texts(comparison: Comparison) -> tuple[str, ...]:
-    return tuple(explanation_text(one, short) for one in comparison.explanations)
+    return tuple(explanation_text(explanation, short) for explanation in comparison.explanations)
 
 
 def _findings(marks: SideMarks, *, without_info: bool = False) -> tuple[Section, ...]:

@@ -189,9 +189,9 @@ def _concerning(side: Side, wanted: Set[str]) -> tuple[Finding, ...]:
     plan = side.run.plan
     target_of = {trial.id: plan.cells[trial.cell].target for trial in plan.trials}
     return tuple(
-        one
-        for one in side.findings
-        if (one.target or target_of.get(one.trial or "", "")) in ({""} | wanted)
+        finding
+        for finding in side.findings
+        if (finding.target or target_of.get(finding.trial or "", "")) in ({""} | wanted)
     )
 
 
@@ -375,12 +375,20 @@ def differences_table(comparison: Comparison, *, explained: bool = True) -> Tabl
     without differences."""
     if not comparison.differences:
         return None
-    explaining = explained and any(one.explains for one in comparison.differences)
+    explaining = explained and any(difference.explains for difference in comparison.differences)
     rows = []
-    for one in comparison.differences:
-        row = [word(text) for text in (one.topic.value, one.path, one.baseline, one.candidate)]
+    for difference in comparison.differences:
+        row = [
+            word(text)
+            for text in (
+                difference.topic.value,
+                difference.path,
+                difference.baseline,
+                difference.candidate,
+            )
+        ]
         if explaining:
-            texts = [*filter(None, [one.meaning]), *effect_texts(one)]
+            texts = [*filter(None, [difference.meaning]), *effect_texts(difference)]
             row.append(Cell(text=" ".join(texts) or NOT_SHOWN, missing=not texts))
         rows.append(row)
     columns: list[str | Column] = [Column(title="topic", rank=1), "setting"]

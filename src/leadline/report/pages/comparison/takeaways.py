@@ -477,11 +477,15 @@ def founded(explanation: Explanation) -> bool:
 def _explanation(comparison: Comparison) -> list[str]:
     """Word the best founded explanation, and count the changed rates that distance explains."""
     rows = {index for index, cell in enumerate(comparison.cells) if cell.rate and changed([cell])}
-    found = [one for one in comparison.explanations if founded(one) and rows & set(one.cells)]
+    found = [
+        explanation
+        for explanation in comparison.explanations
+        if founded(explanation) and rows & set(explanation.cells)
+    ]
     if not found:
         return []
-    best = max(found, key=lambda one: one.closes is True)
-    closed = {index for one in found if one.closes for index in one.cells} & rows
+    best = max(found, key=lambda candidate: candidate.closes is True)
+    closed = {index for candidate in found if candidate.closes for index in candidate.cells} & rows
     text = explanation_text(best, short)
     if best.closes and len(closed) > len(rows & set(best.cells)):
         text += f" Network distance explains {len(closed):,} of {len(rows):,} changed rates."
@@ -564,7 +568,9 @@ def bottom_line(comparison: Comparison) -> tuple[str, ...]:
     if neither:
         what = listed(f"{part.noun} ({_tally(part, base, other)})" for part in neither)
         texts.append(f"Neither is ahead in at least half of the cells for {what}.")
-    protection = [one for one in comparison.differences if one.topic is Topic.REDUNDANCY]
+    protection = [
+        difference for difference in comparison.differences if difference.topic is Topic.REDUNDANCY
+    ]
     if protection:
         texts.append(f"Data protection differs: {listed(map(_difference, protection), 2)}.")
     elif {cell.judgement.evidence for cell in judged(cells)} == {Evidence.ONE_NUMBER}:

@@ -62,8 +62,8 @@ def engine_texts(run: Run) -> str:
 def checked_text(verifications: Iterable[Verification]) -> str:
     """`12 files and 40 derived numbers`, of all archives together."""
     found = list(verifications)
-    files = count_text(sum(one.files for one in found), "file")
-    return f"{files} and {count_text(sum(one.numbers for one in found), 'derived number')}"
+    files = count_text(sum(item.files for item in found), "file")
+    return f"{files} and {count_text(sum(item.numbers for item in found), 'derived number')}"
 
 
 def described_methods(template: str, **values: object) -> KeyValues:
@@ -217,7 +217,7 @@ def _processor(run: Run) -> str:
 
 
 def _targets(run: Run, host: HostInventory | None) -> Table:
-    known = {one.target: one for one in host.targets} if host else {}
+    known = {mounted.target: mounted for mounted in host.targets} if host else {}
     stacks = _stacks(run)
     rows = []
     for target in run.plan.targets:
@@ -302,26 +302,34 @@ def nvme_blocks(controllers: Sequence[NvmeController]) -> tuple[Block, ...]:
     if not controllers:
         return ()
     rows = []
-    for one in controllers:
-        spaces = [f"{space.name} ({format_size(space.size_bytes)})" for space in one.namespaces]
-        limits = {space.max_transfer_bytes for space in one.namespaces if not space.has_no_limit}
-        free = any(space.has_no_limit for space in one.namespaces)
+    for controller in controllers:
+        spaces = [
+            f"{space.name} ({format_size(space.size_bytes)})" for space in controller.namespaces
+        ]
+        limits = {
+            space.max_transfer_bytes for space in controller.namespaces if not space.has_no_limit
+        }
+        free = any(space.has_no_limit for space in controller.namespaces)
         most = "no limit" if free else format_size(max(limits)) if max(limits, default=0) else ""
         # The first queue is for administration.
-        queues = count_text(max(0, one.queues - 1), "queue") if one.queues else NOT_SHOWN
-        depth = f" of {one.queue_depth}" if one.queues and one.queue_depth else ""
+        queues = (
+            count_text(max(0, controller.queues - 1), "queue") if controller.queues else NOT_SHOWN
+        )
+        depth = (
+            f" of {controller.queue_depth}" if controller.queues and controller.queue_depth else ""
+        )
         rows.append(
             (
-                one.name,
-                one.model,
-                one.transport,
-                one.address,
-                one.state,
+                controller.name,
+                controller.model,
+                controller.transport,
+                controller.address,
+                controller.state,
                 queues + depth,
                 most,
                 ", ".join(spaces),
-                one.multipath_policy,
-                one.subsystem_nqn,
+                controller.multipath_policy,
+                controller.subsystem_nqn,
             )
         )
     titles = (

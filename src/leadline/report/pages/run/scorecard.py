@@ -228,7 +228,7 @@ def heat_map(
             _column_title(found, column, one if metric is None else None)
             for column, one in zip(found.columns, metrics, strict=True)
         ),
-        higher_is_better=tuple(not one.is_latency for one in metrics),
+        higher_is_better=tuple(not metric.is_latency for metric in metrics),
         cells=tuple(
             tuple(
                 _cell(found.at.get((target, column)), one, against)

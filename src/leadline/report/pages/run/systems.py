@@ -156,7 +156,7 @@ def _named(section: Section, prefix: str) -> Section:
             replace(block, id=f"{prefix}-{block.id}") if isinstance(block, Table) else block
             for block in section.blocks
         ),
-        sections=tuple(_named(one, prefix) for one in section.sections),
+        sections=tuple(_named(part, prefix) for part in section.sections),
         folded=False,
     )
 
@@ -241,17 +241,17 @@ def _zfs_sections(found: Mapping[str, ZfsInventory]) -> Iterable[Section]:
     if not found:
         return
     first = next(iter(found.values()))
-    pools = {one.pool.name: one.pool for one in found.values() if one.pool is not None}
+    pools = {system.pool.name: system.pool for system in found.values() if system.pool is not None}
     blocks: list[Block] = [KeyValues(pairs=tuple(_release(first)))]
     for pool in pools.values():
         blocks.append(KeyValues(pairs=tuple(_pool(pool))))
         if pool.vdevs:
             blocks.append(_vdevs(pool))
-    if any(one.dataset is not None for one in found.values()):
+    if any(system.dataset is not None for system in found.values()):
         blocks.append(_datasets(found))
     if first.parameters:
         blocks.append(_parameters(first))
-    unread = dict.fromkeys(reason for one in found.values() for reason in one.unread)
+    unread = dict.fromkeys(reason for system in found.values() for reason in system.unread)
     if unread:
         blocks.append(
             Bullets(items=tuple(f"unknown: {reason}" for reason in list(unread)[:_SHOWN_NAMES]))
@@ -309,9 +309,11 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
     """Build a row for each dataset and a column for each property that one of them has."""
     datasets = {target: one.dataset for target, one in found.items() if one.dataset is not None}
     known = [
-        one
-        for one in dataset_properties()
-        if any(dataset.value(one.name) not in ("", "-") for dataset in datasets.values())
+        dataset_property
+        for dataset_property in dataset_properties()
+        if any(
+            dataset.value(dataset_property.name) not in ("", "-") for dataset in datasets.values()
+        )
     ]
     rows = []
     for target, dataset in datasets.items():
@@ -338,15 +340,26 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
 def _parameters(inventory: ZfsInventory) -> Table:
     """Build a table of the module parameters that affect I/O, changed ones first."""
     rows = []
-    for one in zfs_parameters():
-        value = inventory.parameters.get(one.name)
+    for zfs_parameter in zfs_parameters():
+        value = inventory.parameters.get(zfs_parameter.name)
         if value is None:
             continue
-        changed = one.changed(value, inventory.version)
-        default = one.default(inventory.version)
-        usual = format_parameter(one, str(default)) if default is not None else one.computed
+        changed = zfs_parameter.changed(value, inventory.version)
+        default = zfs_parameter.default(inventory.version)
+        usual = (
+            format_parameter(zfs_parameter, str(default))
+            if default is not None
+            else zfs_parameter.computed
+        )
         state = "changed" if changed else "default" if default is not None else ""
-        cells = (one.name, format_parameter(one, value), usual, state, one.does, one.evidence)
+        cells = (
+            zfs_parameter.name,
+            format_parameter(zfs_parameter, value),
+            usual,
+            state,
+            zfs_parameter.does,
+            zfs_parameter.evidence,
+        )
         rows.append((not changed, cells))
     titles = ("parameter", "value", "default", "state", "effect", "evidence of a limit")
     columns = (Column(title=title, rank=max(0, at - 1)) for at, title in enumerate(titles))

@@ -63,7 +63,7 @@ def tail_of(curves: Iterable[LoadCurve], limit: LatencyLimit | None) -> Metric |
         (
             metric
             for metric in wanted
-            if metric.quantile is not None and any(one.usable(metric) for one in points)
+            if metric.quantile is not None and any(level.usable(metric) for level in points)
         ),
         None,
     )
@@ -84,9 +84,11 @@ def response_chart(
     Latencies that are refused, and those of an open loop that fell behind, are not drawn. Closed
     and open loop have separate lines, because percentiles of a closed loop are too low.
     """
-    tail = tail_of((one.curve for one in drawn), limit)
+    tail = tail_of((drawn_curve.curve for drawn_curve in drawn), limit)
     metrics = [Metric.LATENCY_MEAN] if tail is None else [tail, Metric.LATENCY_MEAN]
-    open_too = any(one.curve.offered for one in drawn) and any(one.curve.closed for one in drawn)
+    open_too = any(drawn_curve.curve.offered for drawn_curve in drawn) and any(
+        drawn_curve.curve.closed for drawn_curve in drawn
+    )
     made = [
         series
         for hue, one in enumerate(drawn)
@@ -95,7 +97,7 @@ def response_chart(
     if not made:
         return None
     series, lines = _numbered(made)
-    points = [point for one in made for point in one.points]
+    points = [point for line in made for point in line.points]
     heights = [y for _, y in points] + ([limit.below_s] if limit else [])
     knees = (
         (hue, one.shape, place)
@@ -105,12 +107,12 @@ def response_chart(
     return LineChart(
         id=anchor,
         title=heading,
-        series=tuple(one.name for one in series),
+        series=tuple(line.name for line in series),
         x=_rates(x for x, _ in points),
         y=latency_scale(heights),
         lines=lines,
         choice=choice,
-        looks=tuple(one.look for one in series),
+        looks=tuple(line.look for line in series),
         rules=(Rule(value=limit.below_s, label=f"limit {limit}"),) if limit else (),
         pins=tuple(_pin(hue, shape, place) for hue, shape, place in knees),
         drawn=True,
@@ -201,7 +203,7 @@ def load_chart(
     ]
     _, top, _ = linear_axis(max(rates))
     series, lines = _numbered([series for hue, one in shown for series in _loads(one, hue, top)])
-    names = [one.name for one in series]
+    names = [line.name for line in series]
     loads = sorted({load for load, _ in levels})
     return LineChart(
         id=anchor,
@@ -218,7 +220,7 @@ def load_chart(
         y=_rates(rates),
         lines=lines,
         choice=choice,
-        looks=tuple(one.look for one in series),
+        looks=tuple(line.look for line in series),
         pins=tuple(
             _pin(hue, one.shape, (one.curve.load_of(point), rate))
             for hue, one in shown
@@ -232,9 +234,9 @@ def load_chart(
 def _levels(curve: LoadCurve) -> list[tuple[float, float]]:
     """(load, throughput) of the closed-loop levels with a usable throughput."""
     return [
-        (curve.load_of(one), rate)
-        for one in curve.closed
-        if (rate := one.usable(Metric.IOPS)) is not None
+        (curve.load_of(level), rate)
+        for level in curve.closed
+        if (rate := level.usable(Metric.IOPS)) is not None
     ]
 
 
@@ -317,10 +319,10 @@ def knee_text(shape: Shape, knee: Knee) -> str:
 def _numbered(made: Sequence[_Series]) -> tuple[tuple[_Series, ...], tuple[Line, ...]]:
     """Order the series for the legend, measured ones first, and number the lines by series in the
     order in which they are drawn."""
-    ordered = sorted(made, key=lambda one: one.look.stroke is not Stroke.MARKED)
+    ordered = sorted(made, key=lambda line: line.look.stroke is not Stroke.MARKED)
     lines = (
-        Line(label=one.label, series=ordered.index(one), points=one.points, texts=one.texts)
-        for one in made
+        Line(label=line.label, series=ordered.index(line), points=line.points, texts=line.texts)
+        for line in made
     )
     return tuple(ordered), tuple(lines)
 

@@ -88,19 +88,25 @@ def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
     left to its total."""
     # Systems of equal size are not scaling; `leadline compare` compares them.
     grown = [growth for growth in study.growths if any(row.speedup.divisor for row in growth.rows)]
-    sentences = [growth_sentence(one) for one in grown]
+    sentences = [growth_sentence(growth) for growth in grown]
     # All labs of a study run on the same machine.
-    sentences += [line for one in grown[:1] if one.labs for line in lab_sentences(one.labs)]
+    sentences += [
+        line for growth in grown[:1] if growth.labs for line in lab_sentences(growth.labs)
+    ]
     sentences += [sentence for sentence, _ in _densities(study)]
-    named = [one for one in named_curves(study) if not one.study.curve.part_of_mix]
+    named = [
+        named_curve
+        for named_curve in named_curves(study)
+        if not named_curve.study.curve.part_of_mix
+    ]
     searched = {
         (density.target, density.workload) for run in study.runs for density in run.densities
     }
     curves = [
-        one.study
-        for one in named
-        if one.study.curve.closed
-        or (one.study.curve.target, one.study.curve.workload) not in searched
+        value.study
+        for value in named
+        if value.study.curve.closed
+        or (value.study.curve.target, value.study.curve.workload) not in searched
     ]
     sentences += [
         curve_sentence(
@@ -115,7 +121,7 @@ def scaling_sentences(study: ScalingStudy) -> tuple[str, ...]:
 
 
 def limits_of(study: CurveStudy) -> tuple[LimitAnswer, ...]:
-    return tuple(one for one in (study.limit, study.offered_limit) if one is not None)
+    return tuple(value for value in (study.limit, study.offered_limit) if value is not None)
 
 
 # --- the curves ---------------------------------------------------------------------------------
@@ -148,11 +154,11 @@ def _drawn(group: _Group) -> tuple[list[DrawnCurve], int]:
         peak = one.study.shape.peak
         return peak.iops if peak else 0.0
 
-    chosen = sorted(group.members, key=lambda one: -highest(one))[:MOST_SERIES]
-    labels = chart_labels(one.label for one in group.members)
+    chosen = sorted(group.members, key=lambda member: -highest(member))[:MOST_SERIES]
+    labels = chart_labels(member.label for member in group.members)
     kept = [member for member in group.members if member in chosen]
     return (
-        [DrawnCurve(label=labels[one.label], shape=one.study.shape) for one in kept],
+        [DrawnCurve(label=labels[member.label], shape=member.study.shape) for member in kept],
         len(group.members) - len(kept),
     )
 
@@ -183,7 +189,7 @@ def group_blocks(
         _levels_caption(group, drawn, rest, limit),
         [(member.label, member.study.curve) for member in group.members],
         marks,
-        tail=tail_of((one.curve for one in drawn), limit) or Metric.LATENCY_P99,
+        tail=tail_of((drawn_curve.curve for drawn_curve in drawn), limit) or Metric.LATENCY_P99,
         choice=choice,
     )
     return (*charts, table) if levels else tuple(charts)
@@ -196,8 +202,8 @@ def _points(chart: LineChart) -> int:
 
 def _response_title(group: _Group, drawn: Sequence[DrawnCurve]) -> str:
     """The title names the loop, because percentiles of a closed loop are too low."""
-    closed = any(one.curve.closed for one in drawn)
-    offered = any(one.curve.offered for one in drawn)
+    closed = any(drawn_curve.curve.closed for drawn_curve in drawn)
+    offered = any(drawn_curve.curve.offered for drawn_curve in drawn)
     loop = {(True, False): ", closed loop", (False, True): ", open loop"}.get((closed, offered), "")
     return f"Latency over throughput{loop}: {group.heading}"
 
@@ -205,7 +211,7 @@ def _response_title(group: _Group, drawn: Sequence[DrawnCurve]) -> str:
 def _levels_caption(
     group: _Group, drawn: Sequence[DrawnCurve], rest: int, limit: LatencyLimit | None
 ) -> str:
-    tail = tail_of((one.curve for one in drawn), limit) or Metric.LATENCY_MEAN
+    tail = tail_of((drawn_curve.curve for drawn_curve in drawn), limit) or Metric.LATENCY_MEAN
     left_out = left_out_texts(drawn, tail)
     parts = [f"Levels of {group.heading}"]
     if rest:
@@ -262,19 +268,21 @@ READING = (
 
 
 def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
-    shapes = [(one.name, one.study.shape) for one in curves if one.study.curve.closed]
+    shapes = [(curve.name, curve.study.shape) for curve in curves if curve.study.curve.closed]
     peaks = [
-        (one.name, one.study.shape, one.study.limit) for one in curves if one.study.curve.closed
+        (curve.name, curve.study.shape, curve.study.limit)
+        for curve in curves
+        if curve.study.curve.closed
     ]
-    limits = [(one.name, answer) for one in curves for answer in limits_of(one.study)]
+    limits = [(curve.name, answer) for curve in curves for answer in limits_of(curve.study)]
     densities = _densities(study)
-    clients = [(one.name, fair) for one in curves for fair in one.study.fairness]
-    neighbours = [(one.name, driven) for one in curves for driven in one.study.disturbances]
+    clients = [(curve.name, fair) for curve in curves for fair in curve.study.fairness]
+    neighbours = [(curve.name, driven) for curve in curves for driven in curve.study.disturbances]
     # Directions of a mixed workload share the bottlenecks of their total.
     limited = [
-        (one.name, one.study)
-        for one in curves
-        if one.study.bottlenecks and not one.study.curve.part_of_mix
+        (curve.name, curve.study)
+        for curve in curves
+        if curve.study.bottlenecks and not curve.study.curve.part_of_mix
     ]
     sections = (
         section(
@@ -377,7 +385,9 @@ def _growth_blocks(growth: Growth, number: int) -> Iterator[Block | str | None]:
         yield resources_table(f"resources-of-{number}", tuple(resources.values()))
     yield speedup_table(f"speedups-{number}", speedups)
     absences = {
-        text(one.equal_latency.absence) for one in speedups if one.equal_latency.limit is None
+        text(comparison.equal_latency.absence)
+        for comparison in speedups
+        if comparison.equal_latency.limit is None
     }
     if absences:
         yield f"At equal latency: {listed(sorted(absences))}."
@@ -392,7 +402,9 @@ def _growth_blocks(growth: Growth, number: int) -> Iterator[Block | str | None]:
 
 def scaling_document(study: ScalingStudy) -> Document:
     """Build the document of a study: charts, levels, results, systems and findings."""
-    findings = tuple(one for run in study.runs for one in _touching(run, len(study.runs) > 1))
+    findings = tuple(
+        finding for run in study.runs for finding in _touching(run, len(study.runs) > 1)
+    )
     marks = Marks(findings)
     curves = named_curves(study)
     named = [(curve.name, curve.study) for curve in curves]
@@ -410,7 +422,7 @@ def scaling_document(study: ScalingStudy) -> Document:
         listing = finding_list(findings, marks)
         sections.append(section("Findings about these levels", "findings", listing))
     return Document(
-        title=f"Load curves of {listed(one.run.id for one in study.runs)}",
+        title=f"Load curves of {listed(studied.run.id for studied in study.runs)}",
         subtitle=_subtitle(study),
         summary=scaling_sentences(study) or _without(study),
         sections=(*sections, *evidence_section(curves), *timeline_sections(named)),

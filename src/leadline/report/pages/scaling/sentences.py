@@ -47,11 +47,16 @@ class NamedCurve:
 
 def named_curves(study: ScalingStudy) -> tuple[NamedCurve, ...]:
     """Name the curves with at least two levels, or with neighbours. Parts that all names share are
-    omitted, unless there is one curve."""
+    omitted, unless there is suspect curve."""
     found = [curve for curve in study.curves if curve.levels > 1 or curve.disturbances]
     parts = [
-        (run_name(study, one.run), one.curve.target, one.curve.workload, op_text(one.curve.op))
-        for one in found
+        (
+            run_name(study, suspect.run),
+            suspect.curve.target,
+            suspect.curve.workload,
+            op_text(suspect.curve.op),
+        )
+        for suspect in found
     ]
     differ = [len({part[place] for part in parts}) > 1 for place in range(4)]
     if not any(differ):
@@ -173,9 +178,9 @@ def at_peak_clause(study: CurveStudy) -> str:
     found = study.at_peak
     if found is None or study.shape.saturated is False:
         return ""
-    known = [one for one in found.leading if one.bottleneck in PEAK_CLAUSES]
-    named = [one.bottleneck for one in known if one.strength is Strength.NAMED]
-    return peak_clause(named or [one.bottleneck for one in known], certain=bool(named))
+    known = [suspect for suspect in found.leading if suspect.bottleneck in PEAK_CLAUSES]
+    named = [suspect.bottleneck for suspect in known if suspect.strength is Strength.NAMED]
+    return peak_clause(named or [suspect.bottleneck for suspect in known], certain=bool(named))
 
 
 def density_sentence(answer: DensityAnswer, run: str = "") -> str:

@@ -335,8 +335,8 @@ def _limited_by(leading: Sequence[Suspect]) -> str:
 
 def _evidence(leading: Sequence[Suspect]) -> Cell:
     """The evidence of the leading suspects; unmeasured ones are counted in their own column."""
-    sentences = " ".join(suspect_text(one) for one in leading)
-    if any(one.bottleneck is Bottleneck.UNKNOWN for one in leading):
+    sentences = " ".join(suspect_text(suspect) for suspect in leading)
+    if any(suspect.bottleneck is Bottleneck.UNKNOWN for suspect in leading):
         return Cell(text="no measured resource was used up", note=sentences)
     return Cell(text=sentences)
 

@@ -69,7 +69,7 @@ def timeline_sections(
 
 
 def _charts(run: Run, trial: str, anchor: str) -> list[LineChart]:
-    stored = next((one for one in run.trials if one.record.label == trial), None)
+    stored = next((candidate for candidate in run.trials if candidate.record.label == trial), None)
     if stored is None:
         return []
     try:
@@ -92,7 +92,7 @@ def _chart(
                 begins.setdefault(name, moment.begin_s)
                 lines.setdefault(name, []).append(Window(end_s=moment.end_s, value=value))
     # Of many lines the highest: a used-up resource is among them.
-    chosen = sorted(lines, key=lambda name: -max(one.value for one in lines[name]))[:MOST_SERIES]
+    chosen = sorted(lines, key=lambda name: -max(line.value for line in lines[name]))[:MOST_SERIES]
     kept = [name for name in lines if name in chosen]
     if not kept:
         return None

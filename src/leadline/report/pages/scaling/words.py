@@ -211,7 +211,7 @@ def suspect_text(suspect: Suspect) -> str:
         "owner": "load generator" if suspect.bottleneck in _CLIENT_SIDE else "storage",
         "machine": suspect.machine,
         "device": suspect.device,
-        "missing": ", ".join(NAMES[one] for one in suspect.not_measured),
+        "missing": ", ".join(NAMES[resource] for resource in suspect.not_measured),
     }
     if "round_trips" in numbers:
         values["round_trips"] = f"{numbers['round_trips']:.3g}"
