@@ -18,6 +18,7 @@ READERS = {
     "archive/reader.py": "archive",
     "archive/scrub.py": "redaction",
     "cli/verify.py": "page",
+    "engines/fio/outcome.py": "fio-json",
     "files.py": "archive",
     "formats/ceph/bench_request.py": "parsers",
     "formats/zfs/stream.py": "parsers",
