@@ -12,7 +12,7 @@ help:
 	@echo "make test-deep  the longest tests: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
 	@echo "make bench      speed and memory of Leadline, as ratios"
 	@echo "make audit-bench  recall and false alarms of the audit on labelled results"
-	@echo "make fuzz       a fuzzer for each parser of foreign files, some seconds each"
+	@echo "make fuzz       a fuzzer for each parser of foreign files, FUZZ_SECONDS (20) each"
 	@echo "make release    wheel, sdist, SBOM and checksums of the last commit, in dist/"
 	@echo "make setup      only the set-up, for 'uv run leadline ...'"
 	@echo "make check      only the static checks"

@@ -1,9 +1,12 @@
-"""What is fuzzed: every importer, an import with its audit, an archive's records, a plan."""
+"""What is fuzzed: every reader of foreign input; tests/architecture/test_fuzzed.py keeps it so."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import gzip
 import io
+import json
 import os
 import re
 import shutil
@@ -19,6 +22,7 @@ from rich.console import Console
 from fuzz.bundles import pack, unpack
 from fuzz.parsers import fuzz_parsers, parser_seeds
 from fuzz.properties import Broken, comparable, read
+from leadline.analysis.explain.conditions import system_of
 from leadline.analysis.figures import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
@@ -29,7 +33,14 @@ from leadline.errors import LeadlineError
 from leadline.formats.importer import KINDS, importer
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
+from leadline.inventory.kubernetes.folder import read_folder
+from leadline.inventory.redaction import find_redactions, redact_document
+from leadline.plan.job_file import read_job_file
+from leadline.plan.lab import LabOverrides, load_description
 from leadline.plan.loader import Overrides, load_plan
+from leadline.report.page_check import read_page
+from leadline.report.pages.inventory import inventory_document
+from leadline.report.pages.inventory_kubernetes import kubernetes_document
 from leadline.report.pages.run.page import run_document
 from leadline.report.render.html import render as html
 from leadline.report.render.junit import junit
@@ -245,6 +256,114 @@ def _plan_seeds() -> Iterator[bytes]:
             yield path.read_bytes()
 
 
+def _test_folder(data: bytes) -> None:
+    """Saved dumps of a cluster, read as `leadline inventory` reads them."""
+    with _folder() as folder:
+        for name, content in unpack(data).items():
+            given = re.sub(r"[^\w.=-]", "", name, flags=re.ASCII)[-60:].lstrip(".")
+            (folder / (given or "cluster.yaml")).write_bytes(content)
+        try:
+            system = system_of(read_folder(folder).dumps)
+        except LeadlineError:
+            return
+        document = (
+            kubernetes_document(system.kubernetes, "fuzzed")
+            if system.kubernetes
+            else inventory_document(system.ceph, "fuzzed")
+            if system.ceph
+            else None
+        )
+        if document is None:
+            raise Broken("a system that is neither Ceph nor Kubernetes")
+        for page in (markdown(document), html(document)):
+            if _NEVER_SHOWN.intersection(page):
+                raise Broken("a control character reaches who reads the answer")
+
+
+def _folder_seeds() -> Iterator[bytes]:
+    """Yield each recorded dump by itself, the small ones of a cluster together, and YAML."""
+    for folder in sorted(_RECORDED.glob("ceph-*")):
+        paths = sorted(folder.glob("*.json"))
+        small = {path.name: path.read_bytes() for path in paths if path.stat().st_size < 6000}
+        if small:
+            yield pack(small)
+        for path in paths:
+            if path.stat().st_size < LARGEST_INPUT:
+                yield pack({path.name: path.read_bytes()})
+    for path in sorted((ROOT / "tests").rglob("*.yaml")):
+        if path.stat().st_size < LARGEST_INPUT and b"apiVersion" in path.read_bytes():
+            yield pack({"cluster.yaml": path.read_bytes()})
+
+
+def _test_redaction(data: bytes) -> None:
+    clean = redact_document(data)
+    # A key from which a secret was removed can look like the name of a secret, once.
+    twice = redact_document(clean)
+    if redact_document(twice) != twice:
+        raise Broken("a third redaction changes the text again")
+    with contextlib.suppress(ValueError, RecursionError):
+        json.loads(data)
+        try:
+            json.loads(clean)
+        except ValueError as error:
+            raise Broken("JSON is none after its redaction") from error
+    list(find_redactions(clean))
+
+
+_SECRETS = (
+    b'{"name": "rgw_keystone_admin_password", "value": "x1y2"}\n',
+    b'[{"key": "mgr/dashboard/jwt", "password": "a", "password": {"b": ["c", 1, null]}}]\n',
+    b"secret = a b c\nkey: |\n  -----BEGIN PRIVATE KEY-----\n  AAAA\n  -----END PRIVATE KEY-----\n",
+    b"https://user:pass@host:80/x?token=abc --password x Authorization: Bearer abcdefghij\n",
+)
+
+
+def _redaction_seeds() -> Iterator[bytes]:
+    yield from _SECRETS
+    yield from _folder_seeds()
+
+
+_PAGE_AROUND = (
+    '<meta name="generator" content="Leadline 0.2.0">\n<script type="text/plain" '
+    'id="download-1" data-name="x" data-type="application/json">{packed}</script>\n'
+)
+
+
+def _test_page(data: bytes) -> None:
+    """The answer in a page is what is fuzzed: behind compression nothing else reaches it."""
+    content = gzip.compress(data, 1, mtime=0)
+    packed = base64.b64encode(content).decode()
+    page = _PAGE_AROUND.format(packed=packed)
+    for html_text in (page, data.decode("utf-8", "replace")):
+        with contextlib.suppress(LeadlineError):
+            read_page("page.html", html_text)
+
+
+def _page_seeds() -> Iterator[bytes]:
+    for path in sorted((ROOT / "tests").rglob("*.json")):
+        if path.stat().st_size < LARGEST_INPUT and b'"leadline/' in path.read_bytes()[:400]:
+            yield path.read_bytes()
+
+
+def _test_small_text(read_file: Callable[[Path], object], data: bytes) -> None:
+    with _folder() as folder:
+        path = folder / "given"
+        path.write_bytes(data)
+        with contextlib.suppress(LeadlineError):
+            read_file(path)
+
+
+def _load_lab(path: Path) -> object:
+    return load_description(path, LabOverrides())
+
+
+def _job_file_seeds() -> Iterator[bytes]:
+    for path in sorted(ROOT.rglob("*.fio")):
+        if ".venv" not in path.parts:
+            yield path.read_bytes()
+    yield b"[global]\nbs=4k\nruntime=10s\ntime_based\n[a]\nrw=randread\nsize=1g\nnumjobs=4\n"
+
+
 TARGETS: Mapping[str, FuzzTarget] = {
     entry.name: entry
     for entry in (
@@ -261,5 +380,12 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
         FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),
+        FuzzTarget(name="folder", test=_test_folder, seeds=_folder_seeds),
+        FuzzTarget(name="redaction", test=_test_redaction, seeds=_redaction_seeds),
+        FuzzTarget(name="page", test=_test_page, seeds=_page_seeds),
+        FuzzTarget(name="lab", test=partial(_test_small_text, _load_lab), seeds=_plan_seeds),
+        FuzzTarget(
+            name="job-file", test=partial(_test_small_text, read_job_file), seeds=_job_file_seeds
+        ),
     )
 }

@@ -8,15 +8,56 @@ import re
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.units import format_size
 
-# A file of more cannot be a result; whoever made it may mean to fill our memory.
-LARGEST_FILE_BYTES = 512 << 20
+# The whole process stays below 512 MiB: the program itself takes 60 to 110 MiB.
+MEMORY_BYTES = 360 << 20
+# Nothing larger is read, however little memory its reader takes.
+LARGEST_FILE_BYTES = 256 << 20
+_NUMERIC = b"0123456789 ,.-\n\r\t"
 
 
-def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingCost:
+    """Memory that the reader of a kind of document takes at most.
+
+    `text_copies`: decoded copies of the whole text, redaction included, at the same time; one of
+    numbers alone has none if `numbers_in_place`. `each`: bytes for every occurrence of a character
+    that begins or ends a value. Measured by `tests/cli/test_memory.py`.
+    """
+
+    text_copies: int = 4
+    numbers_in_place: bool = False
+    each: Mapping[bytes, int]
+
+    def compute(self, content: bytes) -> int:
+        """Return an upper bound in bytes, `content` included."""
+        copies = self.text_copies
+        if self.numbers_in_place and not content.translate(None, _NUMERIC):
+            copies = 0
+        if not content.isascii():
+            # Python stores all characters of a text in as many bytes as the widest one needs.
+            copies *= 4 if _FOUR_BYTES.search(content) else 2
+        values = sum(size * content.count(mark) for mark, size in self.each.items())
+        return len(content) * (1 + copies) + values
+
+
+_FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")
+# JSON, tables and text of lines; parsers make objects of what they find.
+DOCUMENT = ReadingCost(each={b"{": 600, b"[": 150, b'"': 40, b",": 50, b"\n": 80})
+# JSON without a reader of lines: line breaks cost nothing.
+JSON = ReadingCost(each={b"{": 600, b"[": 160, b'"': 45, b",": 60})
+# YAML is parsed to nodes with their positions first: 1.5 KB for a key and its value.
+YAML = ReadingCost(each={b":": 1500, b"{": 700, b"- ": 700, b"[": 600, b",": 400, b"\n": 100})
+# Read line by line; what is kept of them is bounded by the reader.
+LOG = ReadingCost(numbers_in_place=True, each={})
+
+
+def read_content(path: Path, most: int = LARGEST_FILE_BYTES, cost: ReadingCost = DOCUMENT) -> bytes:
     """Return the first `most` bytes of an untrusted file: a link, a device, a pipe or
     something larger than memory is not read. Raises OSError that says why."""
     # Non-blocking: opening a pipe would wait for a writer that never comes.
@@ -29,7 +70,32 @@ def read_content(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
             size, limit = format_size(about.st_size), format_size(LARGEST_FILE_BYTES)
             raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
         # No more than there is: Python makes room for all that is asked for.
-        return stream.read(min(most, about.st_size))
+        content = stream.read(min(most, about.st_size))
+    _check_memory(cost.compute(content), path)
+    return content
+
+
+def read_contents(paths: Mapping[str, Path], cost: ReadingCost = DOCUMENT) -> dict[str, bytes]:
+    """Read files that are parsed together, as `read_content`. Raises OSError."""
+    contents: dict[str, bytes] = {}
+    needed = size = 0
+    for name, path in paths.items():
+        size += path.lstat().st_size
+        if size > LARGEST_FILE_BYTES:
+            _check_memory(size + MEMORY_BYTES, path)
+        contents[name] = read_content(path, cost=cost)
+        needed += cost.compute(contents[name])
+        _check_memory(needed, path)
+    return contents
+
+
+def _check_memory(needed: int, path: Path) -> None:
+    if needed > MEMORY_BYTES:
+        fact = (
+            f"reading it could take {format_size(needed)} of memory, and "
+            f"{format_size(MEMORY_BYTES)} are the most; split it"
+        )
+        raise OSError(errno.EFBIG, fact, str(path))
 
 
 def others_control(path: Path) -> bool:

@@ -15,14 +15,14 @@ from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Derived, ImportSource
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import JSON, read_content, read_contents
 from leadline.formats.ceph.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.formats.clients import read_results
 from leadline.formats.fio.job_file import GENERATED, options_of, text_of
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.fio.logs import Window, add_windows, parse_iops_log
-from leadline.formats.importer import Result
+from leadline.formats.importer import Result, importer
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -53,7 +53,7 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
     if engine == "zfs stream":
         return read_stream_output(folder)
     try:
-        content = read_content(folder / layout.FIO_OUTPUT)
+        content = read_content(folder / layout.FIO_OUTPUT, cost=JSON)
     except FileNotFoundError as error:
         volumes = _volumes(folder)
         if not volumes:
@@ -75,7 +75,7 @@ def read_whole_fleet(folder: Path) -> EngineOutput:
     them by group and looks them up by process, `handle_job_opt` and `handle_ts` of client.c), so
     they come from the job file. Raises FormatError."""
     try:
-        output = parse_fio_json(read_content(folder / layout.FIO_OUTPUT))
+        output = parse_fio_json(read_content(folder / layout.FIO_OUTPUT, cost=JSON))
         text = read_content(folder / layout.JOB_FILE).decode("utf-8", "replace")
     except OSError as error:
         raise FormatError(
@@ -130,7 +130,7 @@ def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
     outputs = []
     for path in paths:
         try:
-            outputs.append(parse_fio_json(read_content(path)))
+            outputs.append(parse_fio_json(read_content(path, cost=JSON)))
         except OSError as error:
             raise FormatError(
                 "unreadable-result", f"{path.name} cannot be read: {error.strerror}"
@@ -272,10 +272,11 @@ class ImportedFiles:
 
     def _read(self, source: ImportSource) -> tuple[Result, ...]:
         try:
-            contents = {
-                name: read_content(self._inside(f"{layout.IMPORTED}/{file}"))
+            paths = {
+                name: self._inside(f"{layout.IMPORTED}/{file}")
                 for file, name in zip(source.files, source.names, strict=True)
             }
+            contents = read_contents(paths, importer(source.kind).cost)
             return read_results(source.kind, contents, source.clients, source.absent)
         except FormatError as error:
             # As when it was imported: a file that was cut or empty is a trial without figures.

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.excerpt import read_excerpts
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
@@ -68,12 +69,14 @@ class Importer:
     is the same every time, or raises FormatError with the position of what it did not understand.
     `log_prefixes` is given a file's first 64 KiB, and returns the prefixes of the logs that the
     result names as its own (`X` of `X_iops.1.log`), whatever the file is called.
+    `cost` bounds the memory that `read` takes: what is more expensive is refused before.
     """
 
     kind: str
     summary: str
     recognises: Callable[[str, bytes], bool]
     read: Callable[[Mapping[str, bytes]], tuple[Result, ...]]
+    cost: ReadingCost = DOCUMENT
     bundles: Callable[[Sequence[str]], tuple[tuple[str, ...], ...]] = one_by_one
     log_prefixes: Callable[[bytes], tuple[str, ...]] = no_logs
 

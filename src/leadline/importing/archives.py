@@ -43,6 +43,8 @@ from leadline.importing.templates import Place
 from leadline.inventory.redaction import redact_document
 from leadline.plan.models import Cluster
 
+# A result takes 10 to 15 KB of memory while its import is audited.
+MOST_RESULTS = 20_000
 # Up to here what was parsed for the archive is kept for the audit that follows.
 _REMEMBERED_BYTES = 256 << 20
 
@@ -128,6 +130,14 @@ class _Intake:
                 self.refused.append(twice)
                 return
             bundle = _in_place(bundle, bundle.place)
+        if self._trials + len(bundle.results) > MOST_RESULTS:
+            reason = (
+                f"has {len(bundle.results):,} results; {MOST_RESULTS:,} are the most of an import: "
+                "split it"
+            )
+            self.refused.append(Refused(file=bundle.names[0], reason=reason))
+            self._drop(bundle)
+            return
         self._bytes += sum(digest.size_bytes for digest in bundle.digests)
         by_cluster: dict[str, list[int]] = {}
         for part, result in enumerate(bundle.results):
@@ -256,6 +266,14 @@ class _Intake:
                     hint="write it as CLUSTER=DIR; nothing was imported",
                 )
             draft.inventory = dumps
+
+    def _drop(self, bundle: ReadBundle) -> None:
+        """Remove the copies of a bundle's files and the numbers that were derived from them."""
+        for file in bundle.files:
+            (self.raw / file).unlink()
+        for part, digest in enumerate(bundle.derived):
+            if digest is not None:
+                (self.raw / derived_file(bundle.files[0], part)).unlink()
 
     def _copy_raw(self, draft: _Draft) -> None:
         """The files that one of several archives is made from."""

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import read_content, read_contents
 from leadline.formats.importer import Importer, Refused, importers
 from leadline.importing.templates import Place
 from leadline.importing.unpacking import Unpacker
 from leadline.plan.labels import is_label_word
+from leadline.units import format_size
 
 HEAD_BYTES = 64 << 10
 # The first key of fio's JSON, and how much of the text before it its importer looks at.
@@ -26,6 +27,11 @@ _BEFORE = 64
 # Limits beyond any real tree of results.
 _DEEPEST = 32
 _MOST_FILES = 200_000
+# All results of an import are in memory for its audit, with 1.6 times the size of their files. Logs
+# are not: they are added up line by line.
+MOST_BYTES = 192 << 20
+# 64 MiB of heads.
+_MOST_HEADS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +49,7 @@ class Bundle:
 
     def contents(self) -> dict[str, bytes]:
         """Raises OSError."""
-        return {name: read_content(path) for name, path in self.files.items()}
+        return read_contents(self.files, self.importer.cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +78,17 @@ def gather(kind: str, paths: Sequence[Path], scratch: Path | None = None) -> Gat
             files[name] = found
             if path.is_file():
                 named.add(name)
-    heads: dict[str, bytes] = {}
+    heads = _Heads(files)
     for name in list(files):
         try:
-            heads[name] = read_content(files[name], HEAD_BYTES)
+            heads.read(name)
         except OSError as error:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
-    bundles, left = _assign(choices, files, heads, named)
+    assigned, left = _assign(choices, files, heads, named)
     unowned = [name for name, owners in left.items() if not owners]
-    bundles, taken = _with_later_documents(choices, files, heads, bundles, unowned)
+    assigned, taken = _with_later_documents(choices, files, heads, assigned, unowned)
+    bundles = tuple(_within_memory(assigned, refused))
     refused += unpacker.refused if unpacker else ()
     for name, owners in left.items():
         if name in taken:
@@ -146,6 +153,55 @@ def _unpacked(
             if error.errno == errno.ENOSPC:
                 raise
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
+
+
+def _within_memory(bundles: Iterable[Bundle], refused: list[Refused]) -> Iterator[Bundle]:
+    """Yield the bundles that fit into memory together; refuse the rest."""
+    taken = 0
+    for bundle in bundles:
+        size = 0
+        if not bundle.importer.cost.numbers_in_place:
+            size = sum(path.stat().st_size for path in bundle.files.values() if path.exists())
+        # One that is too large by itself is refused when it is read, with the reason.
+        if taken and taken + size > MOST_BYTES:
+            reason = (
+                f"is beyond {format_size(MOST_BYTES)} of results, the most of one import; import "
+                "it into another run"
+            )
+            refused += [Refused(file=name, reason=reason) for name in bundle.files]
+            continue
+        taken += size
+        yield bundle
+
+
+class _Heads(Mapping[str, bytes]):
+    """The first bytes of files; those of many files are read again instead of kept."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        self._files = files
+        self._kept: dict[str, bytes] = {}
+
+    def read(self, name: str) -> bytes:
+        """Raises OSError."""
+        if name in self._kept:
+            return self._kept[name]
+        head = read_content(self._files[name], HEAD_BYTES)
+        if len(self._kept) < _MOST_HEADS:
+            self._kept[name] = head
+        return head
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, name: str) -> bytes:
+        """Read a head again; empty where the file is gone since."""
+        try:
+            return self.read(name)
+        except OSError:
+            return b""
 
 
 def _assign(

@@ -17,9 +17,9 @@ from typing import Any
 from leadline.archive import layout
 from leadline.archive.raw import derived_json
 from leadline.archive.records import FileDigest
-from leadline.files import read_content
+from leadline.files import read_contents
 from leadline.formats.clients import read_results
-from leadline.formats.importer import Refused, Result
+from leadline.formats.importer import Refused, Result, importer
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -132,7 +132,7 @@ def _read(folder: Path, work: _Work) -> ReadBundle:
     """Whatever is large is written here, and need not go to the other process."""
     number, kind, names = work.number, work.kind, tuple(work.files)
     try:
-        contents = {name: read_content(path) for name, path in work.files.items()}
+        contents = read_contents(work.files, importer(kind).cost)
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         return ReadBundle(kind=kind, names=names, refused=Refused(file=names[0], reason=reason))

@@ -301,6 +301,9 @@ def _redact_object(value: dict[str, Any]) -> dict[str, Any]:
     of_value = _reason_of(named[:200]) if isinstance(named, str) else (None, False)
     clean: dict[str, Any] = {}
     for key, member in value.items():
+        if type(member) is int and key.isdecimal():
+            clean[key] = member  # a bin of a histogram: there are thousands
+            continue
         reason, weak = _reason_of(key[:200])
         if key == "key" and names_label:
             reason = None

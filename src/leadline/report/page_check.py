@@ -20,6 +20,7 @@ from leadline.analysis.comparison import By
 from leadline.archive.reader import require_known_version, schema_of
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
+from leadline.files import DOCUMENT, MEMORY_BYTES
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.run import ShowOutput
 from leadline.report.render.html import open_page
@@ -30,7 +31,7 @@ _DOWNLOAD = re.compile(
     r"([A-Za-z0-9+/=]*)</script>\n?"
 )
 _GENERATOR = re.compile(r'<meta name="generator" content="Leadline ([^"]*)">\n?')
-_LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+_LARGEST_ANSWER_BYTES = 64 << 20
 # Versions whose pages have no seal.
 _UNSEALED = "0.1."
 # Floating-point results of another machine may differ in the last digits.
@@ -132,7 +133,8 @@ def _unpacked(packed: str) -> object:
     try:
         with gzip.open(io.BytesIO(base64.b64decode(packed))) as stream:
             text = stream.read(_LARGEST_ANSWER_BYTES)
-        return json.loads(text)
+        # A small page can hold a large answer: it is compressed.
+        return json.loads(text) if DOCUMENT.compute(text) <= MEMORY_BYTES else None
     except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return None
 

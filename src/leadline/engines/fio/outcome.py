@@ -21,6 +21,7 @@ from leadline.engines.outcome import (
     with_suspension,
 )
 from leadline.engines.process import Ended
+from leadline.files import JSON, read_content
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import FormatError
 from leadline.runner.ports import Job
@@ -85,7 +86,8 @@ def finished_outcome(
 
 def _json_errno(folder: Path, prefix: str) -> int:
     try:
-        output = parse_fio_json((folder / f"{prefix}{layout.FIO_OUTPUT}").read_bytes())
+        path = folder / f"{prefix}{layout.FIO_OUTPUT}"
+        output = parse_fio_json(read_content(path, cost=JSON))
     except (OSError, FormatError):
         return 0
     return next((job.error for job in output.jobs if job.error), 0)

@@ -184,7 +184,7 @@ def json_document(content: bytes) -> dict[str, Any]:
     FormatError."""
     start = content.find(b"{")
     if start < 0:
-        first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
+        first = content.lstrip()[:200].splitlines()[0].decode("utf-8", "replace")
         raise FormatError.truncated(f"the output of {TOOL} holds no JSON", f"it begins: {first!r}")
     # After the JSON of a write with cleanup the tool prints a number of objects.
     end = content.rfind(b"}") + 1

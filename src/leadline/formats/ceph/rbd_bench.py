@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.ceph.bench_request import (
     BUFFERS,
     BenchRequest,
@@ -404,4 +405,6 @@ IMPORTER = Importer(
     summary="text output of `rbd bench` and `rbd bench-write`",
     recognises=_recognises,
     read=each_file(read_results),
+    # A short line can be a result.
+    cost=ReadingCost(each={**DOCUMENT.each, b"\n": 400}),
 )

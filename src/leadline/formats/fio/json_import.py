@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from leadline.files import JSON
 from leadline.formats.fio.json_output import FioDocument, read_fio_text
 from leadline.formats.fio.logs import Window, read_log, windows
 from leadline.formats.importer import Importer, Result
@@ -241,6 +242,7 @@ IMPORTER = Importer(
     summary="fio's JSON or json+ output of any version, with its logs",
     recognises=recognises,
     read=read,
+    cost=JSON,
     bundles=bundles,
     log_prefixes=log_prefixes,
 )

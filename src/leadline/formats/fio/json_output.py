@@ -106,7 +106,7 @@ def read_fio_text(content: bytes) -> FioText:
 
 
 def _no_json(content: bytes) -> FormatError:
-    first = content.strip().splitlines()[0][:200].decode("utf-8", "replace")
+    first = content.lstrip()[:200].splitlines()[0].decode("utf-8", "replace")
     begins = (f"line 1; it begins: {first!r}",)
     if re.search(rb'\{\s*["}]', content):
         return FormatError.unreadable("this holds JSON, but no output of fio", *(begins))

@@ -35,8 +35,8 @@ _LONGEST_LINE = 512
 _INTERVAL_LINES = 2000
 # A log of `log_unix_epoch` counts from 1970; no job ran for three years.
 _EPOCH_MS = 10**11
-# 11 days of seconds: more windows than that are no one's load, and much memory.
-_MOST_WINDOWS = 1_000_000
+# 4 days of seconds: more windows than that are no one's load, and much memory.
+_MOST_WINDOWS = 350_000
 
 
 class Window(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from leadline.files import LOG
 from leadline.formats.fio import logs as fio_log_latency
 from leadline.formats.fio.histogram_logs import HistogramLog, parse_histogram_log
 from leadline.formats.fio.logs import Log, read_log, windows
@@ -28,6 +29,8 @@ from leadline.stats.histogram import LatencyHistogram
 _NAME = re.compile(r"(.*)[_-](clat_hist|iops|bw|clat|slat|lat)(?:\.(\d{1,9}))?\.log")
 _LINE = re.compile(rb"\d{1,15}\s*,\s*-?\d[\d.]*\s*,\s*\d{1,15}\s*(?:,[\s\w,]*)?")
 _HISTOGRAM = "clat_hist"
+# A window takes 150 bytes; these are 16 jobs with three logs of four hours each.
+_MOST_WINDOWS = 700_000
 _LATENCIES = ("slat", "clat", "lat")
 _KIB = 1024
 
@@ -78,18 +81,32 @@ def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
                 content=contents[name],
             )
         )
-    if not any(file.content.strip() for file in files):
+    if not any(_holds_text(file.content) for file in files):
         raise FormatError.empty("the logs are empty", "line 1")
     jobs: dict[int, list[_File]] = {}
     for file in files:
         jobs.setdefault(file.job, []).append(file)
-    read = {job: _Logs.from_files(mine) for job, mine in sorted(jobs.items())}
+    read: dict[int, _Logs] = {}
+    kept = 0
+    for job, mine in sorted(jobs.items()):
+        read[job] = _Logs.from_files(mine)
+        kept += read[job].windows
+        if kept > _MOST_WINDOWS:
+            raise FormatError.unreadable(
+                f"the logs of {stem} hold more than {_MOST_WINDOWS:,} windows together",
+                f"with job {job}",
+            )
     directions = {logs.directions for logs in read.values() if logs.directions}
     if len(directions) > 1:
         # Processes of one job have the same load: these are different jobs, which must not be
         # summed.
         return tuple(_result(f"{stem}.{job}", {job: logs}, notes) for job, logs in read.items())
     return (_result(stem, read, notes),)
+
+
+def _holds_text(content: bytes) -> bool:
+    """Like `content.strip()`, which would copy a large log."""
+    return bool(content) and not content.isspace()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +122,22 @@ class _Logs:
         logs: dict[str, Log | None] = {}
         histogram = None
         for file in files:
-            if not file.content.strip():
+            if not _holds_text(file.content):
                 logs[file.kind] = None
             elif file.kind == _HISTOGRAM:
                 histogram = parse_histogram_log(file.name, file.content)
             else:
                 logs[file.kind] = read_log(file.name, file.content)
         return cls(files={file.kind: file for file in files}, logs=logs, histogram=histogram)
+
+    @property
+    def windows(self) -> int:
+        return sum(
+            len(series.amounts)
+            for log in self.logs.values()
+            if log
+            for series in log.series.values()
+        )
 
     @property
     def directions(self) -> frozenset[Op]:
@@ -276,7 +302,7 @@ def _notes(jobs: Mapping[int, _Logs]) -> list[Note]:
     for logs in jobs.values():
         for kind, file in logs.files.items():
             log = logs.logs.get(kind)
-            if not file.content.strip():
+            if not _holds_text(file.content):
                 found.setdefault("empty: no figure of this kind", []).append(file.name)
             if log is None:
                 continue
@@ -317,5 +343,6 @@ IMPORTER = Importer(
     summary="fio's logs of IOPS, bandwidth and latency (X_iops.1.log, ..., X_clat_hist.1.log)",
     recognises=_recognises,
     read=_read,
+    cost=LOG,
     bundles=_bundles,
 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
@@ -258,4 +259,6 @@ IMPORTER = Importer(
     summary="dbench: the summary at the end of its log, also inside documents",
     recognises=_recognises,
     read=each_file(_read),
+    # A short line can be a result.
+    cost=ReadingCost(each={**DOCUMENT.each, b"\n": 200}),
 )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
@@ -387,4 +388,6 @@ IMPORTER = Importer(
     summary="Longhorn kbench: summaries and comparisons, also inside documents",
     recognises=_recognises,
     read=each_file(parse_kbench),
+    # A short line can be a result.
+    cost=ReadingCost(each={**DOCUMENT.each, b"\n": 600}),
 )

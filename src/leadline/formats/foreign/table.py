@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.foreign import kbench
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
@@ -515,4 +516,6 @@ IMPORTER = Importer(
     summary="CSV of summaries: target, workload, op and figures",
     recognises=_recognises,
     read=_read,
+    # Each line is a result.
+    cost=ReadingCost(each={**DOCUMENT.each, b"\n": 1700}),
 )

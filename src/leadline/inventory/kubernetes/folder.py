@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import yaml
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import DOCUMENT, LOG, MEMORY_BYTES, YAML, read_content
 from leadline.inventory.ceph import dumps as ceph_dumps
 from leadline.inventory.kubernetes.cleaning import clean_object, is_kept
 from leadline.inventory.kubernetes.kinds import (
@@ -70,7 +70,15 @@ class Document:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Plain values as in Kubernetes: no dates, no numbers to the base of 60."""
+    """Plain values as in Kubernetes: no dates, no numbers to the base of 60. Keys are text, as in
+    JSON."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:
+        members: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return {
+            key if isinstance(key, str) else json.dumps(key, default=str): member
+            for key, member in members.items()
+        }
 
 
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
@@ -86,7 +94,8 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456
 
 
 def parse_documents(text: str, *, as_json: bool) -> Iterator[Document]:
-    """Yield the documents of a file that may hold objects of a known kind.
+    """Yield the documents of a file that may hold objects of a known kind, a list in YAML as one
+    document for each item.
 
     A damaged document does not hide the others.
     """
@@ -97,8 +106,44 @@ def parse_documents(text: str, *, as_json: bool) -> Iterator[Document]:
     line = 1
     for part in _SEPARATOR.split(text):
         if _worth_parsing(part):
-            yield _yaml(part, line)
+            yield from _items(part, line)
         line += part.count("\n")
+
+
+# As `kubectl get -o yaml` prints a list: an item begins with `- `, its other lines are indented.
+_ITEMS = re.compile(r"^items:[ \t]*\n(?=- )", re.MULTILINE)
+_NOT_INDENTED = re.compile(r"^[^ \t\n]", re.MULTILINE)
+_MOST_ITEMS = 200_000
+
+
+def _items(text: str, first: int) -> Iterator[Document]:
+    """Parse the items of a list one by one: all together take sixty times the text in memory."""
+    begin = _ITEMS.search(text)
+    if begin is None:
+        yield _yaml(text, first)
+        return
+    count = 0
+    end = len(text)
+    for line_start in _NOT_INDENTED.finditer(text, begin.end()):
+        if not text.startswith("- ", line_start.start()):
+            end = line_start.start()
+            break
+        count += 1
+    around = _yaml(text[: begin.start()] + text[end:], first)
+    if around.fault is not None or not isinstance(around.value, dict) or count > _MOST_ITEMS:
+        yield _yaml(text, first)
+        return
+    line = first + text.count("\n", 0, begin.end())
+    at = begin.end()
+    while at < end:
+        following = _NOT_INDENTED.search(text, at + 1)
+        until = following.start() if following else end
+        document = _yaml(text[at:until], line)
+        if document.fault is None:
+            document = replace(document, value={**around.value, "items": document.value})
+        yield document
+        line += text.count("\n", at, until)
+        at = until
 
 
 def _worth_parsing(text: str) -> bool:
@@ -136,6 +181,8 @@ def _deeper(value: Any, limit: int) -> bool:
 
 def _yaml(text: str, first: int) -> Document:
     try:
+        if YAML.compute(text.encode("utf-8", "replace")) > MEMORY_BYTES:
+            raise Unreadable("too large to be parsed as one document", first)
         _check(text, first)
         return Document(line=first, value=yaml.load(text, Loader=_Loader))
     except Unreadable as fault:
@@ -167,6 +214,10 @@ def _check(text: str, first: int) -> None:
 MOST_FILES = 200_000
 LARGEST_FILE_BYTES = 64 << 20
 MOST_BYTES = 1 << 30
+# What is kept of all files together takes this memory at most. A decoded object takes about ten
+# times its JSON.
+MOST_KEPT_BYTES = 160 << 20
+_DECODED = 10
 # More gaps are counted, not listed.
 _MOST_GAPS = 50
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -196,6 +247,15 @@ class _Gathered:
     gaps: dict[tuple[str, str], None] = field(default_factory=dict)
     files: int = 0
     taken_bytes: int = 0
+    kept_bytes: int = 0
+
+    def keeps(self, path: Path, size: int) -> bool:
+        """Count memory that is to be kept; False, with a note, for more than is allowed."""
+        if self.kept_bytes + size > MOST_KEPT_BYTES:
+            self.note(path, f"more than {format_size(MOST_KEPT_BYTES)} of objects: not kept")
+            return False
+        self.kept_bytes += size
+        return True
 
     def note(self, path: Path, reason: str, line: int | None = None) -> None:
         shown = str(path.relative_to(self.root))
@@ -270,14 +330,17 @@ def _take(found: _Gathered, path: Path) -> None:
             raise OSError(0, f"it has {format_size(size)}; the maximum is {limit}", str(path))
         if found.taken_bytes + size > MOST_BYTES:
             raise OSError(0, f"more than {format_size(MOST_BYTES)} in total: not read", str(path))
-        content = read_content(path, LARGEST_FILE_BYTES)
+        # What YAML costs is known for each of its documents.
+        cost = LOG if path.suffix in (".yaml", ".yml") else DOCUMENT
+        content = read_content(path, LARGEST_FILE_BYTES, cost)
     except OSError as error:
         found.note(path, error.strerror or "it cannot be read")
         return
     found.taken_bytes += len(content)
     answer = _ceph_name(path.name)
     if answer is not None:
-        found.ceph.setdefault(answer, redact_document(content))
+        if answer not in found.ceph and found.keeps(path, len(content)):
+            found.ceph[answer] = redact_document(content)
         return
     if path.name == GAPS:
         _take_gaps(found, path, content)
@@ -329,7 +392,9 @@ def _take_object(found: _Gathered, path: Path, value: Any) -> None:
     name = object_name(Part("", value))
     kept = found.objects.setdefault(kind, {})
     if name not in kept or _revision(kept[name]) < _revision(value):
-        kept[name] = clean_object(value)
+        cleaned = clean_object(value)
+        if found.keeps(path, _DECODED * len(dump_of([cleaned]))):
+            kept[name] = cleaned
 
 
 def _revision(value: dict[str, Any]) -> int:

@@ -225,3 +225,54 @@ def test_a_folder_of_ceph_alone(folder: Path) -> None:
     saved = read_folder(folder)
     assert set(saved.dumps) == {path.name for path in folder.iterdir()}
     assert gaps(saved) == []
+
+
+LIST = "apiVersion: v1\nitems:\n{}kind: List\nmetadata: {{}}\n"
+
+
+def item(name: str) -> str:
+    text = CLASS.format(name).rstrip().replace("\n", "\n  ")
+    return f"- {text}\n"
+
+
+def test_the_items_of_a_list_are_parsed_one_by_one(folder: Path) -> None:
+    broken = "- apiVersion: storage.k8s.io/v1\n  kind: StorageClass\n  metadata: [\n"
+    (folder / "a.yaml").write_text(LIST.format(item("one") + broken + item("two")))
+    saved = read_folder(folder)
+    assert sorted(classes(saved)) == ["one", "two"]
+    ((what, reason),) = gaps(saved)
+    # The text of the list begins on line 1; its second item ends on line 13.
+    assert what.startswith("a.yaml:1")
+    assert reason.startswith("not YAML")
+
+
+def test_what_a_list_says_of_its_items_holds(folder: Path) -> None:
+    text = item("one").replace("apiVersion: storage.k8s.io/v1\n  kind: StorageClass\n  ", "")
+    head = "apiVersion: storage.k8s.io/v1\nkind: StorageClassList\nitems:\n"
+    (folder / "a.yaml").write_text(head + text)
+    assert classes(read_folder(folder)) == ["one"]
+
+
+def test_objects_are_kept_up_to_a_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_reading, "MOST_KEPT_BYTES", 4096)
+    (folder / "a.yaml").write_text(LIST.format("".join(item(f"c{n}") for n in range(9))))
+    saved = read_folder(folder)
+    assert 0 < len(classes(saved)) < 9
+    assert gaps(saved) == [("a.yaml", "more than 4 KiB of objects: not kept")]
+
+
+def test_a_document_that_is_too_large_to_parse_is_a_gap(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_reading, "MEMORY_BYTES", 100_000)
+    (folder / "a.yaml").write_text(CLASS.format("one") + "x:\n" + "- y: z\n" * 100)
+    (folder / "b.yaml").write_text(CLASS.format("two"))
+    saved = read_folder(folder)
+    assert classes(saved) == ["two"]
+    assert gaps(saved) == [("a.yaml:1", "too large to be parsed as one document")]
+
+
+def test_keys_of_yaml_are_text(folder: Path) -> None:
+    keys = "true: a\n1: b\nnull: c\n1.5: {false: d}\n"
+    (folder / "a.yaml").write_text(CLASS.format("one") + keys)
+    assert classes(read_folder(folder)) == ["one"]
