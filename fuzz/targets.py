@@ -35,6 +35,7 @@ from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.redaction import find_redactions, redact_document
+from leadline.lab.state import STATE, read_state
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabOverrides, load_description
 from leadline.plan.loader import Overrides, load_plan
@@ -354,6 +355,10 @@ def _test_small_text(read_file: Callable[[Path], object], data: bytes) -> None:
 
 
 def _load_lab(path: Path) -> object:
+    """As the state of a lab, and as the description of one."""
+    shutil.copy(path, path.parent / STATE)
+    with contextlib.suppress(LeadlineError):
+        read_state(path.parent)
     return load_description(path, LabOverrides())
 
 

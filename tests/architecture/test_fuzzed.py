@@ -17,6 +17,7 @@ READERS = {
     "archive/raw.py": "archive",
     "archive/reader.py": "archive",
     "archive/scrub.py": "redaction",
+    "archive/verify.py": "archive",
     "cli/verify.py": "page",
     "engines/fio/outcome.py": "fio-json",
     "files.py": "archive",
@@ -25,6 +26,9 @@ READERS = {
     "importing/gather.py": "chain",
     "importing/read.py": "chain",
     "inventory/kubernetes/folder.py": "folder",
+    # Only compared with a path.
+    "lab/down.py": "lab",
+    "lab/state.py": "lab",
     "plan/job_file.py": "job-file",
     "plan/lab.py": "lab",
     "plan/loader.py": "plan",

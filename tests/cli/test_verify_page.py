@@ -142,4 +142,4 @@ def test_a_file_too_large_to_be_a_page_is_not_read(leadline: Leadline, tmp_path:
     page = tmp_path / "page.html"
     with page.open("wb") as stream:
         stream.truncate(1 << 40)
-    assert "512 MiB are the most" in refused(leadline("verify", page), 2, "format-invalid")
+    assert "256 MiB are the most" in refused(leadline("verify", page), 2, "format-invalid")

@@ -65,7 +65,9 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
         "check": contracts.check_output(run.plan),
         "compare": compare_output(compare(*sides, by=By.RUN), "the same"),
         "import": contracts.import_output(
-            [(run, findings)], [Refused(file="README", reason="is no result", context=("line 1",))]
+            [(run, findings)],
+            [Refused(file="README", reason="is no result", context=("line 1",))],
+            [run],
         ),
         "inventory": inventory_output(cluster_inventory(dumps_of("ceph-multi-az")), "dumps"),
         "lab": LabOutput(labs=[]),
