@@ -36,7 +36,7 @@ test-quick-real:
 
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest -m thorough -n 2 tests/unit tests/cli tests/real
+	uv run --frozen pytest -m "thorough and not deep" -n 2 tests/unit tests/cli tests/real
 
 test-ceph:
 	@scripts/setup.sh test
@@ -57,7 +57,7 @@ check:
 
 test-deep:
 	@scripts/setup.sh test
-	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive
+	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh

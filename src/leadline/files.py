@@ -25,9 +25,9 @@ _NUMERIC = b"0123456789 ,.-\n\r\t"
 class ReadingCost:
     """Memory that the reader of a kind of document takes at most.
 
-    `text_copies`: decoded copies of the whole text, redaction included, at the same time; one of
-    numbers alone has none if `numbers_in_place`. `each`: bytes for every occurrence of a character
-    that begins or ends a value. Measured by `tests/cli/test_memory.py`.
+    `text_copies`: decoded copies of the whole text, redaction included, at the same time. `each`:
+    bytes for every occurrence of a character that begins or ends a value. If `numbers_in_place`, a
+    text of numbers alone takes neither. Measured by `tests/cli/test_memory.py`.
     """
 
     text_copies: int = 4
@@ -36,9 +36,9 @@ class ReadingCost:
 
     def compute(self, content: bytes) -> int:
         """Return an upper bound in bytes, `content` included."""
-        copies = self.text_copies
         if self.numbers_in_place and not content.translate(None, _NUMERIC):
-            copies = 0
+            return len(content)
+        copies = self.text_copies
         if not content.isascii():
             # Python stores all characters of a text in as many bytes as the widest one needs.
             copies *= 4 if _FOUR_BYTES.search(content) else 2
@@ -53,8 +53,8 @@ DOCUMENT = ReadingCost(each={b"{": 600, b"[": 150, b'"': 40, b",": 50, b"\n": 80
 JSON = ReadingCost(each={b"{": 600, b"[": 160, b'"': 45, b",": 60})
 # YAML is parsed to nodes with their positions first: 1.5 KB for a key and its value.
 YAML = ReadingCost(each={b":": 1500, b"{": 700, b"- ": 700, b"[": 600, b",": 400, b"\n": 100})
-# Read line by line; what is kept of them is bounded by the reader.
-LOG = ReadingCost(numbers_in_place=True, each={})
+# Numbers are read line by line, and the reader bounds what is kept of them.
+LOG = ReadingCost(numbers_in_place=True, each=DOCUMENT.each)
 
 
 def read_content(path: Path, most: int = LARGEST_FILE_BYTES, cost: ReadingCost = DOCUMENT) -> bytes:

@@ -169,14 +169,21 @@ DEAREST: dict[str, tuple[str, str, bytes, bytes, bytes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", DEAREST)
+@pytest.mark.parametrize(
+    "what",
+    # 13 million lines: minutes.
+    [
+        pytest.param(what, marks=pytest.mark.deep) if "lines of" in what else what
+        for what in DEAREST
+    ],
+)
 def test_the_dearest_file_that_is_read_stays_below_the_bound(what: str, tmp_path: Path) -> None:
     kind, name, head, unit, tail = DEAREST[what]
     cost = importer(kind).cost
     size = min(dearest(unit, cost), LARGEST_FILE_BYTES - MIB)
     if what == "wide text":
         size = int(0.97 * MEMORY_BYTES / (1 + 4 * cost.text_copies))
-    if kind == "fio-log" and what == "lines of a log":
+    if what == "lines of a log":
         size = LARGEST_FILE_BYTES - MIB
     path = write(tmp_path / name, unit, size, head, tail)
     ended = bounded(
