@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from leadline.formats.result import EngineOutput, FormatError, Note, NoteKind
-
-if TYPE_CHECKING:
-    from leadline.formats.importer import Importer, Result
+from leadline.formats.result import Note, NoteKind
 
 # A mail in a mail: no deeper.
 _DEEPEST: Final = 3
@@ -29,30 +25,6 @@ _GAP: Final = re.compile(
 # Found faster than the expression; one of them is in each gap.
 _GAP_WORDS: Final = (b"...", b"\xe2\x80\xa6", b"snip", b"Snip", b"SNIP")
 _MOST_NOTES: Final = 20
-# fio itself writes `...` behind the header of a job that it clones; its JSON may be behind that.
-_WITH_DOTS: Final = frozenset({"fio-text", "fio-json", "cbt"})
-
-
-def read_excerpts(importer: Importer) -> Importer:
-    """Make an importer that reads excerpts too."""
-
-    def recognises(name: str, head: bytes) -> bool:
-        return importer.recognises(name, unquote(head))
-
-    def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
-        unquoted = {name: unquote(content) for name, content in contents.items()}
-        if importer.kind in _WITH_DOTS:
-            try:
-                return importer.read(unquoted)
-            except FormatError as error:
-                if error.condition != "unreadable-result" or not _gaps(unquoted):
-                    raise
-        gaps = _gaps(unquoted)
-        if gaps:
-            unquoted = {name: _GAP.sub(b"", content) for name, content in unquoted.items()}
-        return _noted(importer.read(unquoted), gaps)
-
-    return replace(importer, recognises=recognises, read=read)
 
 
 def unquote(content: bytes) -> bytes:
@@ -71,7 +43,7 @@ def unquote(content: bytes) -> bytes:
     return content
 
 
-def _gaps(contents: Mapping[str, bytes]) -> list[Note]:
+def find_gaps(contents: Mapping[str, bytes]) -> list[Note]:
     """Make a note for each place where lines were left out."""
     notes: list[Note] = []
     for name, content in contents.items():
@@ -86,12 +58,6 @@ def _gaps(contents: Mapping[str, bytes]) -> list[Note]:
     return notes
 
 
-def _noted(results: tuple[Result, ...], notes: list[Note]) -> tuple[Result, ...]:
-    """Add notes to the first result that has figures."""
-    if not notes:
-        return results
-    for number, result in enumerate(results):
-        if isinstance(result.output, EngineOutput):
-            output = replace(result.output, notes=(*result.output.notes, *notes))
-            return (*results[:number], replace(result, output=output), *results[number + 1 :])
-    return results
+def without_gaps(content: bytes) -> bytes:
+    """Empty the lines that stand for others."""
+    return _GAP.sub(b"", content)

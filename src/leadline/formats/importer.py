@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import DOCUMENT, ReadingCost
-from leadline.formats.excerpt import read_excerpts
+from leadline.formats.excerpt import find_gaps, unquote, without_gaps
 from leadline.formats.fio.logs import Window
-from leadline.formats.result import EngineOutput, FormatError
+from leadline.formats.result import EngineOutput, FormatError, Note
 from leadline.metrics import Op
 
 
@@ -139,10 +139,47 @@ def importer(kind: str) -> Importer:
         )
     found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
     assert isinstance(found, Importer)
-    return read_excerpts(found)
+    return _with_excerpts(found)
 
 
 def importers(kind: str) -> tuple[Importer, ...]:
     """The importers behind a kind or a group of kinds. Raises LeadlineError
     (`import-kind-unknown`)."""
     return tuple(importer(member) for member in GROUPS.get(kind, (kind,)))
+
+
+# fio itself writes `...` behind the header of a job that it clones; its JSON may be behind that.
+_WITH_DOTS = frozenset({"fio-text", "fio-json", "cbt"})
+
+
+def _with_excerpts(importer: Importer) -> Importer:
+    """Make an importer that reads excerpts too."""
+
+    def recognises(name: str, head: bytes) -> bool:
+        return importer.recognises(name, unquote(head))
+
+    def read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+        unquoted = {name: unquote(content) for name, content in contents.items()}
+        if importer.kind in _WITH_DOTS:
+            try:
+                return importer.read(unquoted)
+            except FormatError as error:
+                if error.condition != "unreadable-result" or not find_gaps(unquoted):
+                    raise
+        gaps = find_gaps(unquoted)
+        if gaps:
+            unquoted = {name: without_gaps(content) for name, content in unquoted.items()}
+        return _noted(importer.read(unquoted), gaps)
+
+    return replace(importer, recognises=recognises, read=read)
+
+
+def _noted(results: tuple[Result, ...], notes: Sequence[Note]) -> tuple[Result, ...]:
+    """Add notes to the first result that has figures."""
+    if not notes:
+        return results
+    for number, result in enumerate(results):
+        if isinstance(result.output, EngineOutput):
+            output = replace(result.output, notes=(*result.output.notes, *notes))
+            return (*results[:number], replace(result, output=output), *results[number + 1 :])
+    return results
