@@ -210,7 +210,7 @@ def _may_name_a_folder(name: str) -> bool:
 
 
 def _print(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> None:
-    from leadline.report.pages.run.page import import_document
+    from leadline.report.pages.run.imported import import_document
 
     print_document(import_document(audited), "text")
     for run, _ in audited:

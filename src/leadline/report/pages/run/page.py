@@ -12,22 +12,19 @@ from leadline.analysis.scaling.study import ScalingStudy
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.verify import Verification
-from leadline.findings import Finding, Severity, aggregate
+from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
-from leadline.report.cells import number_column, quantity, table
 from leadline.report.curves import MOST_SERIES
 from leadline.report.document import (
     Block,
-    Cell,
     Document,
     KeyValues,
     Marks,
     PageBudget,
     Paragraph,
     Section,
-    Table,
     finding_list,
 )
 from leadline.report.pages.comparison.takeaways import (
@@ -431,74 +428,3 @@ def _versions(run: Run) -> tuple[Block, ...]:
             )
         ),
     )
-
-
-def import_document(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Document:
-    """Build the result of an import: a row per run, and one per rule with findings."""
-    count = sum(len(run.plan.trials) for run, _ in audited)
-    into = count_text(len(audited), "run")
-    names = listed(run.id for run, _ in audited)
-    summary = [f"{count_text(count, 'result')} imported into {into}: {names}."]
-    errors = sum(
-        finding.severity is Severity.ERROR for _, findings in audited for finding in findings
-    )
-    summary.append(
-        f"{count_text(errors, 'error finding')}: do not use those numbers."
-        if errors
-        else "The audit found no error."
-    )
-    summary.append(
-        f"`leadline show {audited[-1][0].id}` shows the numbers, `leadline audit "
-        f"{audited[-1][0].id}` the findings."
-    )
-    blocks: list[Block] = [_runs(audited)]
-    if any(findings for _, findings in audited):
-        blocks.append(_rules(audited))
-    return Document(
-        title="Imported results",
-        subtitle="",
-        summary=tuple(summary),
-        sections=(Section(heading="Runs", id="imported", blocks=tuple(blocks)),),
-        marked=(),
-    )
-
-
-def _runs(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
-    rows = []
-    for run, findings in audited:
-        trials = run.plan.trials
-        read = sum(trial.record.status is TrialStatus.COMPLETED for trial in run.trials)
-        numbers = [
-            len(run.plan.targets),
-            len(run.plan.cells),
-            len(trials),
-            len(trials) - read,
-            _count(findings, Severity.ERROR),
-            _count(findings, Severity.WARNING),
-        ]
-        rows.append((run.id, run.manifest.cluster_label, *map(_number, numbers)))
-    titles = ("targets", "cells", "results", "unreadable", "errors", "warnings")
-    return table("runs", ("run", "cluster", *map(number_column, titles)), rows)
-
-
-def _rules(audited: Sequence[tuple[Run, Sequence[Finding]]]) -> Table:
-    """Build a row for each finding with its cells: all of one code and severity are one."""
-    findings = sorted(
-        (finding for _, found in audited for finding in found),
-        key=lambda finding: -finding.severity.order,
-    )
-    rows = []
-    for one in aggregate(findings):
-        cells = len({(cell.target, cell.workload, cell.level) for cell in one.cells})
-        trials = sum(len(cell.trials) for cell in one.cells)
-        rows.append((one.code, one.severity.value, _number(cells), _number(trials)))
-    titles = ("cells", "trials")
-    return table("rules", ("found by the audit", "severity", *map(number_column, titles)), rows)
-
-
-def _number(value: int) -> Cell:
-    return quantity(f"{value:,}" if value else "–", value)
-
-
-def _count(findings: Sequence[Finding], severity: Severity) -> int:
-    return sum(finding.severity is severity for finding in findings)
