@@ -358,6 +358,22 @@ def test_a_gateway_that_left() -> None:
     assert "rgw.a left the cluster's maps (2 s)" in finding.message
 
 
+def test_an_osd_that_ended_its_scrub_has_not_left() -> None:
+    """A status of a healthy lab (Ceph 16.2.15, 2026-11-23): OSDs stand in the service map while they
+    scrub."""
+    task = {
+        "start_epoch": 0,
+        "start_stamp": "0.000000",
+        "gid": 0,
+        "addr": "(unrecognized address family 0)/0",
+        "metadata": {},
+        "task_status": {},
+    }
+    scrubbing = status()
+    scrubbing["servicemap"]["services"] = {"osd": {"daemons": {"summary": "", "0": task}}}
+    assert found(scrubbing, status(), scrubbing) == []
+
+
 def test_what_was_lost_before_this_trial() -> None:
     document = json.dumps({"at": "x", "elapsed_s": 0.0, "status": status(), "daemons": daemons()})
     (before,) = parse_cluster_log(document.encode())

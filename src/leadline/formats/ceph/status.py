@@ -94,13 +94,14 @@ class Daemon:
 
 
 def service_daemons(status: Any) -> dict[str, int]:
-    """Return the gid of every daemon that registered as a service (gateways, mirrors), by name."""
+    """Return the gid of every daemon that registered as a service (gateways, mirrors), by name.
+    OSDs and MDS stand there with gid 0 while they report a task, such as a scrub, and go with it."""
     services = status.get("servicemap", {}).get("services", {})
     return {
         f"{service}.{name}": daemon["gid"]
         for service, entry in services.items()
         for name, daemon in entry["daemons"].items()
-        if name != "summary"
+        if name != "summary" and daemon["gid"]
     }
 
 
