@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from leadline.inventory.ceph.model import CephfsRole, CephInventory, Crypt, Pool
 from leadline.inventory.diff.ceph import serving_osds
@@ -100,16 +101,25 @@ def cluster_facts(inventory: CephInventory | None, given: ClusterFacts | None) -
 _EXACT = ("redundancy", "min_size", "failure_domain", "encrypted", "raw_per_stored")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """A fact of the user that an inventory contradicts; `reason` has both values. `target` is empty
+    for a fact of the cluster."""
+
+    target: str
+    key: str
+    reason: str
+
+
 def contradictions(
     inventory: CephInventory, cluster: Cluster, targets: Iterable[Target]
-) -> Iterator[tuple[str, str]]:
-    """Yield each fact of the user that the inventory contradicts: its key path in the facts file
-    below the cluster, and a sentence with both values."""
+) -> Iterator[Contradiction]:
+    """Yield the facts of the user that the inventory contradicts."""
     found = cluster_facts(inventory, None)
     for key, value in (cluster.facts.known if cluster.facts else {}).items():
         reported = getattr(found, key, None)
         if reported not in (None, value):
-            yield key, _against(value, reported)
+            yield Contradiction(target="", key=key, reason=_against(value, reported))
     for target in targets:
         given = target.facts
         if given is None:
@@ -119,13 +129,19 @@ def contradictions(
             if given.pool is not None:
                 pools = listed([one.name for one in inventory.pools], 20)
                 reason = f"the inventory has no pool {given.pool!r}; its pools: {pools}"
-                yield f"targets.{target.name}.pool", reason
+                yield Contradiction(target=target.name, key="pool", reason=reason)
             continue
         reported_facts = _pool_facts(inventory, pool, named=bool(target.url))
         for key in _EXACT:
             value, reported = getattr(given, key), getattr(reported_facts, key)
             if value is not None and reported is not None and not _agree(value, reported):
-                yield f"targets.{target.name}.{key}", _against(value, reported, pool.name)
+                reason = _against(value, reported, pool.name)
+                written = _protection_key(given) if key == "redundancy" else key
+                yield Contradiction(target=target.name, key=written, reason=reason)
+
+
+def _protection_key(given: TargetFacts) -> str:
+    return "erasure_code" if given.erasure_code else "copies"
 
 
 def _agree(given: object, reported: object) -> bool:

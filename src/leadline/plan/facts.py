@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -206,7 +207,28 @@ class FactsInvalid(InvalidDocument):
         super().__init__(errors.FACTS_INVALID, "the facts file", faults.found, hint)
 
 
-def load_facts(path: Path) -> FactsDocument:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsFile:
+    """A facts file; `faults` collects what an import finds against it."""
+
+    document: FactsDocument
+    faults: Faults
+
+    @property
+    def name(self) -> str:
+        return Path(self.faults.source).name
+
+    def path_of(self, cluster: str, target: str, key: str) -> KeyPath:
+        """Return where the file states a fact of a cluster, or of a target on it."""
+        places: list[KeyPath] = [("clusters", cluster, key)]
+        if target:
+            places = [("clusters", cluster, "targets", target, key), ("targets", target, key)]
+            places.append(("clusters", cluster, key))
+        lines = self.faults.document.lines if self.faults.document else {}
+        return next((place for place in places if place in lines), places[0])
+
+
+def load_facts(path: Path) -> FactsFile:
     """Read a facts file. Raises LeadlineError(`facts-invalid`) that lists every fault at once."""
     document = _read(path)
     faults = Faults(str(path), document, "facts")
@@ -228,7 +250,7 @@ def load_facts(path: Path) -> FactsDocument:
                 faults.add(("clusters", name, "targets", target), f"{reason} (with `targets`)")
     if faults.found:
         raise FactsInvalid(faults)
-    return found
+    return FactsFile(document=found, faults=faults)
 
 
 def _keys_at(path: KeyPath) -> list[str]:

@@ -17,7 +17,6 @@ from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.diff import (
     Below,
     Difference,
@@ -36,9 +35,8 @@ from leadline.inventory.diff import (
 )
 from leadline.inventory.facts import cluster_facts, find_pool, target_facts
 from leadline.inventory.kubernetes.classes import pool_of_class
-from leadline.inventory.kubernetes.kinds import holds_kubernetes
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.inventory.kubernetes.reading import kubernetes_inventory
+from leadline.inventory.system import System
 from leadline.inventory.zfs import zfs_inventory
 from leadline.plan.facts import GivenFacts
 from leadline.plan.lab import LabDescription
@@ -331,22 +329,6 @@ def _engines_and_preparation(baseline: Side, candidate: Side) -> Iterator[Differ
 
 
 # --- two clusters without measurements -----------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A cluster: Ceph, Kubernetes, or Ceph in Kubernetes (Rook)."""
-
-    ceph: CephInventory | None
-    kubernetes: KubernetesInventory | None
-
-
-def system_of(dumps: Mapping[str, bytes]) -> System:
-    """Parse the dumps of a cluster. Raises LeadlineError(`dumps-invalid`)."""
-    if not holds_kubernetes(dumps):
-        return System(ceph=cluster_inventory(dumps), kubernetes=None)
-    kubernetes = kubernetes_inventory(dumps)
-    return System(ceph=kubernetes.ceph, kubernetes=kubernetes)
 
 
 def differing(base: System, candidate: System) -> Differing:
