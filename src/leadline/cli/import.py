@@ -53,9 +53,9 @@ from leadline.plan.facts import load_facts
     "inventories",
     multiple=True,
     metavar="[CLUSTER=]PATH",
-    help="What the cluster is: a folder of saved dumps (`leadline inventory --save`), a must-gather "
-    "or YAML of kubectl, or a file of `leadline inventory --format json`. May be given once for each "
-    "cluster.",
+    help="What the cluster is: a folder of saved dumps (`leadline inventory --save`), a "
+    "must-gather or YAML of kubectl, or a file of `leadline inventory --format json`. May be given "
+    "once for each cluster.",
 )
 @click.option(
     "--facts",

@@ -1,4 +1,4 @@
-"""Facts of a user for the clusters and targets of an import, checked against files and inventory."""
+"""Facts of a user about the clusters and targets of an import, checked before they are kept."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def check_against_inventory(
     targets: Collection[Target],
     dumps: Mapping[str, bytes],
 ) -> None:
-    """Raise LeadlineError(`facts-invalid`) that names each fact which the inventory contradicts, and
-    both values."""
+    """Raise LeadlineError(`facts-invalid`) that lists what the inventory contradicts, with both
+    values."""
     inventory = system_of(dumps).ceph if dumps else None
     if inventory is None:
         return

@@ -89,6 +89,8 @@ def error_sentence(detail: ErrorDetails) -> str:
         return str(detail["ctx"]["error"])
     if detail["type"] == "missing":
         return "is missing"
+    if detail["type"] == "model_type":
+        return "is no mapping of keys"
     message = detail["msg"]
     return message[0].lower() + message[1:]
 

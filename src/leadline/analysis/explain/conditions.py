@@ -140,6 +140,7 @@ def conditions(
         base_known=clusters[0] is not None,
         candidate_known=clusters[1] is not None,
         hosts_known=bool(hosts[0] and hosts[1]),
+        given=any(given),
     )
     explained, explanations = explain(cells, found, facts)
     return Conditions(

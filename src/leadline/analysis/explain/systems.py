@@ -54,7 +54,7 @@ class SystemFacts:
 
     Round trips between zones are in seconds, None: not measured. `base_known` and
     `candidate_known`: there is a Ceph inventory; `hosts_known`: there are inventories of the load
-    generators.
+    generators. `given`: a user gave facts; what they leave out is unknown.
     """
 
     pools: Mapping[str, tuple[PoolFacts, PoolFacts]] = field(default_factory=dict)
@@ -63,6 +63,7 @@ class SystemFacts:
     base_known: bool = False
     candidate_known: bool = False
     hosts_known: bool = False
+    given: bool = False
 
     @property
     def measured(self) -> bool:

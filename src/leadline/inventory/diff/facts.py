@@ -52,7 +52,7 @@ def facts_differences(
 
 
 # What an inventory reports too, unless it is unknown to the cluster.
-_REPORTED = ("zones", "hosts", "osds", "failure_domain", "redundancy", "min_size", "media")
+_REPORTED = ("zones", "hosts", "osds", "failure_domain", "redundancy", "min_size", "device_class")
 
 
 def _number(value: float | None) -> str | None:
@@ -108,7 +108,7 @@ _TARGET: tuple[Fact[TargetFacts], ...] = (
     ),
     Fact("redundancy", Topic.REDUNDANCY, _redundancy, what="redundancy"),
     Fact("min_size", Topic.REDUNDANCY, lambda one: _number(one.min_size), what="min_size"),
-    Fact("media", Topic.MEDIA, lambda one: one.media, what="media"),
+    Fact("device_class", Topic.MEDIA, lambda one: one.media, what="media"),
     Fact("encrypted", Topic.ENCRYPTION, _encrypted, what="encryption at rest"),
     Fact(
         "access",
