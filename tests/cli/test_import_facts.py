@@ -17,7 +17,7 @@ from tests.conftest import RECORDED
 
 TABLES = RECORDED.parent / "imports" / "table"
 STUDY = TABLES / "multizone-vs-singlezone.csv"
-FACTS = TABLES / "multizone-vs-singlezone.facts.yaml"
+FACTS = TABLES / "multizone-facts.yaml"
 MULTI = "study-multi-zone"
 BOTH = ("study-single-zone", MULTI)
 
@@ -97,7 +97,7 @@ def test_facts_are_shown_with_their_source(leadline: Leadline) -> None:
     assert (told[0]["facts"]["nodes"], told[0]["facts"]["network"]) == (3, None)
     assert told[0]["targets"]["cephfs-rep2"]["access"] == ["rwo", "rwx"]
     page = leadline("show", MULTI).out
-    assert "Given by the user in multizone-vs-singlezone.facts.yaml, not measured." in page
+    assert "Given by the user in multizone-facts.yaml, not measured." in page
     assert "Unknown, because not given: cores per node" in page
 
 
@@ -261,8 +261,7 @@ def test_a_fact_that_contradicts_the_inventory_names_both(
         ("clusters: {multi-zone: {targets: {rep4: {copies: 4}}}}", "no file has a target 'rep4'"),
         ("targets: {rep3-vrt: {copies: 3}}", "(did you mean 'rep3-virt'?)"),
         (
-            "targets: {rep3: {min_size: 3}}\n"
-            "clusters: {multi-zone: {targets: {rep3: {copies: 2}}}}",
+            "targets: {t: {copies: 2}, rep3: {copies: 2}}\nclusters: {a: {targets: {t: {min_size: 3}}}}",
             "min_size 3 is more than the 2 copies (with `targets`)",
         ),
         ("targets: {rep3: {copies: 3}, rep3: {copies: 2}}", "the key 'rep3' is given twice"),
