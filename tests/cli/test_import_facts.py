@@ -261,7 +261,7 @@ def test_a_fact_that_contradicts_the_inventory_names_both(
         ("clusters: {multi-zone: {targets: {rep4: {copies: 4}}}}", "no file has a target 'rep4'"),
         ("targets: {rep3-vrt: {copies: 3}}", "(did you mean 'rep3-virt'?)"),
         (
-            "targets: {t: {copies: 2}, rep3: {copies: 2}}\nclusters: {a: {targets: {t: {min_size: 3}}}}",
+            "targets: {t: {copies: 2}}\nclusters: {a: {targets: {t: {min_size: 3}}}}",
             "min_size 3 is more than the 2 copies (with `targets`)",
         ),
         ("targets: {rep3: {copies: 3}, rep3: {copies: 2}}", "the key 'rep3' is given twice"),

@@ -130,31 +130,20 @@ def command(
 
 def _inventory(text: str) -> tuple[str, Mapping[str, bytes]]:
     """Read `[CLUSTER=]DIR|FILE`. Raises LeadlineError for a path without an inventory."""
-    from leadline.files import read_content
     from leadline.inventory.kubernetes.folder import read_folder
-    from leadline.inventory.system import SAVED, system_of
+    from leadline.inventory.system import system_of
 
     label, found, place = text.rpartition("=")
     if Path(text).exists():
         label, found, place = "", "", text
-    path = Path(place)
-    if not path.exists():
+    if not Path(place).exists():
         raise LeadlineError(
             errors.USAGE,
             f"--inventory: there is no folder or file {place!r}",
             hint="name the folder of `leadline inventory --save DIR`, or a file with the output of "
             "`leadline inventory --format json`",
         )
-    try:
-        dumps = (
-            read_folder(path, "--inventory").dumps
-            if path.is_dir()
-            else {SAVED: read_content(path.resolve())}
-        )
-    except OSError as error:
-        raise LeadlineError(
-            errors.DUMPS_INVALID, f"--inventory: {place!r} cannot be read: {error.strerror}"
-        ) from error
+    dumps = read_folder(Path(place), "--inventory").dumps
     system_of(dumps)  # raises where it cannot be understood
     return label if found else "", dumps
 

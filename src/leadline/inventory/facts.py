@@ -1,5 +1,8 @@
-"""What is known of a target's storage and of a cluster: from the inventory, else from facts that
-the user gave with imported results (`plan.facts`). Every analysis reads pools here."""
+"""Facts about a target's storage and a cluster, from the inventory or from the user.
+
+Every analysis reads pools here. What an inventory reports comes first; facts that a user gave with
+imported results (`plan.facts`) are the rest.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from leadline.inventory.kubernetes.reading import kubernetes_inventory
 
 # The name of an inventory that `leadline inventory --format json` printed, among the dumps.
 SAVED = "leadline_inventory.json"
+# More than any count of bytes, placement groups or operations.
+_LARGEST = float(1 << 63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +50,37 @@ def system_of(dumps: Mapping[str, bytes]) -> System:
     return System(ceph=kubernetes.ceph, kubernetes=kubernetes)
 
 
+def _number(text: str) -> float:
+    value = float(text)
+    if not abs(value) <= _LARGEST:
+        raise ValueError(f"{text[:20]} is out of range")
+    return value
+
+
+def _integer(text: str) -> int:
+    _number(text)
+    return int(text)
+
+
+def _check(inventory: CephInventory) -> None:
+    """Raise ValueError for numbers that no dump gives, and that arithmetic relies on."""
+    for pool in inventory.pools:
+        if pool.size < 1 or (pool.erasure is not None and pool.erasure.k < 1):
+            raise ValueError(f"the pool {pool.name!r} keeps no copy")
+    if inventory.autoscaler.threshold <= 0:
+        raise ValueError("the autoscaler's threshold is not above 0")
+
+
 def _saved(content: bytes) -> System:
     try:
-        found = _Saved.model_validate(json.loads(content))
+        document = json.loads(
+            content, parse_int=_integer, parse_float=_number, parse_constant=_number
+        )
+        found = _Saved.model_validate(document)
+        if found.cluster is not None:
+            _check(found.cluster)
     except (ValidationError, ValueError, RecursionError) as error:
-        context = []
+        context = [str(error)[:200]]
         if isinstance(error, ValidationError):
             first = error.errors()[0]
             context = [f"{'.'.join(map(str, first['loc']))}: {first['msg']}"]
