@@ -391,8 +391,10 @@ class Run:
         """The secrets that were removed from the archive's documents; of an archive that is not
         sealed, as far as it was written. Raises LeadlineError(`archive-damaged`)."""
         path = self.path / layout.REDACTIONS
-        if path.exists():
+        if path.exists() or layout.REDACTIONS in self.manifest.files:
             return read_record(path, Redactions)
+        if self.manifest.files:
+            return Redactions()  # a sealed archive without the list has none
         try:
             return Redactions(redactions=layout.collect_redactions(self.path, self.manifest))
         except OSError as error:
