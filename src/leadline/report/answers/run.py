@@ -143,11 +143,12 @@ class FactsOutput(Output):
 
 
 class ShowOutput(Output):
-    """`facts` are those that a user gave with imported results, for each cluster."""
+    """`facts` are those that a user gave with imported results, for each cluster; left out where
+    there are none, as in the pages of earlier versions."""
 
     schema_: Literal["leadline/show/1"] = Field(default="leadline/show/1", alias="schema")
     run: str
-    facts: list[FactsOutput] = Field(default_factory=list)
+    facts: list[FactsOutput] = Field(default_factory=list, exclude_if=lambda given: not given)
     measurements: list[MeasurementOutput]
 
 
