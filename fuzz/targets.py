@@ -22,7 +22,6 @@ from rich.console import Console
 from fuzz.bundles import pack, unpack
 from fuzz.parsers import fuzz_parsers, parser_seeds
 from fuzz.properties import Broken, comparable, read
-from leadline.analysis.explain.conditions import system_of
 from leadline.analysis.figures import figures
 from leadline.archive import layout
 from leadline.archive.reader import Run
@@ -33,12 +32,16 @@ from leadline.errors import LeadlineError
 from leadline.formats.importer import KINDS, importer
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
+from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.redaction import find_redactions, redact_document
+from leadline.inventory.system import system_of
 from leadline.lab.state import STATE, read_state
+from leadline.plan.facts import load_facts
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabOverrides, load_description
 from leadline.plan.loader import Overrides, load_plan
+from leadline.report.answers.systems import inventory_output
 from leadline.report.page_check import read_page
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
@@ -263,8 +266,9 @@ def _test_folder(data: bytes) -> None:
         for name, content in unpack(data).items():
             given = re.sub(r"[^\w.=-]", "", name, flags=re.ASCII)[-60:].lstrip(".")
             (folder / (given or "cluster.yaml")).write_bytes(content)
+        alone = folder / "inventory.json"
         try:
-            system = system_of(read_folder(folder).dumps)
+            system = system_of(read_folder(alone if alone.exists() else folder).dumps)
         except LeadlineError:
             return
         document = (
@@ -288,6 +292,10 @@ def _folder_seeds() -> Iterator[bytes]:
         small = {path.name: path.read_bytes() for path in paths if path.stat().st_size < 6000}
         if small:
             yield pack(small)
+        dumps = {path.name: path.read_bytes() for path in paths}
+        with contextlib.suppress(LeadlineError):  # some folders hold other files
+            answer = inventory_output(cluster_inventory(dumps), "seed")
+            yield pack({"inventory.json": answer.model_dump_json(by_alias=True).encode()})
         for path in paths:
             if path.stat().st_size < LARGEST_INPUT:
                 yield pack({path.name: path.read_bytes()})
@@ -384,6 +392,7 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="chain", kinds=KINDS, test=_test_chain, seeds=_chain_seeds),
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
+        FuzzTarget(name="facts", test=partial(_test_small_text, load_facts), seeds=_plan_seeds),
         FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),
         FuzzTarget(name="folder", test=_test_folder, seeds=_folder_seeds),
         FuzzTarget(name="redaction", test=_test_redaction, seeds=_redaction_seeds),

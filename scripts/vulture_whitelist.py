@@ -16,6 +16,7 @@ model_config  # pydantic
 _  # functools.singledispatch: one function for each kind of fact
 _something  # pydantic validator
 _one_target  # pydantic validator
+_one_protection  # pydantic validator
 _one_kind  # pydantic validator
 _defaults  # pydantic validator
 _one_cluster  # pydantic validator

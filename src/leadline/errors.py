@@ -299,6 +299,11 @@ HOST_UNREACHABLE = _kind(
 LAB_INVALID = _kind(
     "lab-invalid", Exit.WRONG_REQUEST, "A lab's description has faults; all are listed."
 )
+FACTS_INVALID = _kind(
+    "facts-invalid",
+    Exit.WRONG_REQUEST,
+    "A facts file has faults, names what is not imported, or contradicts the inventory.",
+)
 LAB_EXISTS = _kind("lab-exists", Exit.WRONG_REQUEST, "There is a lab of that name already.")
 LAB_NOT_FOUND = _kind("lab-not-found", Exit.WRONG_REQUEST, "There is no lab of that name.")
 LAB_NOT_READY = _kind(

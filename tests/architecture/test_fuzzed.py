@@ -29,6 +29,7 @@ READERS = {
     # Only compared with a path.
     "lab/down.py": "lab",
     "lab/state.py": "lab",
+    "plan/facts.py": "facts",
     "plan/job_file.py": "job-file",
     "plan/lab.py": "lab",
     "plan/loader.py": "plan",

@@ -287,7 +287,7 @@ def test_an_inventory_explains_the_differences_of_imported_clusters(
     ("given", "code", "fact"),
     [
         ("other={az}", "usage", "names the cluster 'other'"),
-        ("{az}/nowhere", "usage", "there is no folder"),
+        ("{az}/nowhere", "usage", "there is no folder or file"),
         ("{az}/../quick", "dumps-invalid", "no cluster data"),
     ],
 )

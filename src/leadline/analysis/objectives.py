@@ -14,14 +14,8 @@ from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
+from leadline.plan.facts import Access
 from leadline.text import did_you_mean, shortened
-
-
-class Access(StrEnum):
-    """Kubernetes' access modes: `rwo` is mounted by one node, `rwx` by many at once."""
-
-    RWO = "rwo"
-    RWX = "rwx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure
-from leadline.analysis.objectives import Access, UseCase
+from leadline.analysis.objectives import UseCase
 from leadline.analysis.ranking import Ranking, Standing
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from leadline.inventory.ceph.model import CephInventory, Crypt, find_pool
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.facts import target_facts
 from leadline.inventory.host import HostInventory
+from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.plan.facts import LEVELS, Access
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind
 from leadline.text import did_you_mean
 
-# CRUSH's levels as Ceph makes them, the smallest first.
-LEVELS = (
-    "osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region",
-)  # fmt: skip
 _SHARED_FILESYSTEMS = ("ceph", "fuse.ceph", "fuse.ceph-fuse", "nfs", "nfs4", "cifs", "smb3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """How a target protects its data, from the inventory of the run's clusters; None is unknown.
+    """How a target protects its data, by `inventory.facts`; None is unknown.
 
     `copies` of a replicated pool; data and coding chunks (k, m) of an erasure-coded one.
     `failure_domain` is the CRUSH level that no two copies or chunks share. `failures_survived`
     counts the failure domains that can be lost without loss of data, `failures_writable` those with
     which I/O continues. `raw_per_stored` is raw bytes per stored byte. `encrypted_at_rest`: True
-    where every OSD of the pool encrypts. `access` are values of `Access`."""
+    where every OSD of the pool encrypts. `access` are values of `Access`. `price` of a stored TiB,
+    from the user's facts."""
 
     pool: str | None = None
     copies: int | None = None
@@ -48,6 +49,7 @@ class Protection:
     raw_per_stored: float | None = None
     encrypted_at_rest: bool | None = None
     access: tuple[str, ...] | None = None
+    price: float | None = None
 
     @property
     def known(self) -> bool:
@@ -56,52 +58,53 @@ class Protection:
 
 def protections(run: Run) -> Mapping[str, Protection]:
     """Return the protection of every target of the plan, by its name."""
-    clusters: dict[str, CephInventory] = {}
-    for cluster in run.plan.clusters:
-        try:
-            inventory = run.cluster("start", cluster.name)
-        except LeadlineError:
-            continue  # the inventory section reports dumps that cannot be read
-        if inventory is not None:
-            clusters[cluster.name] = inventory
     host = run.inventory("start")
+    clusters: dict[str, tuple[CephInventory | None, KubernetesInventory | None]] = {}
+    for cluster in run.plan.clusters:
+        # The inventory section reports dumps that cannot be read.
+        with suppress(LeadlineError):
+            name = cluster.name
+            clusters[name] = run.cluster("start", name), run.kubernetes("start", name)
     return {
-        target.name: _protection(target, clusters.get(target.cluster), host)
+        target.name: _protection(target, *clusters.get(target.cluster, (None, None)), host=host)
         for target in run.plan.targets
     }
 
 
 def _protection(
-    target: Target, inventory: CephInventory | None, host: HostInventory | None
+    target: Target,
+    inventory: CephInventory | None,
+    around: KubernetesInventory | None = None,
+    *,
+    host: HostInventory | None = None,
 ) -> Protection:
+    known = target_facts(inventory, target, around)
     access = _access(target, host)
-    pool = find_pool(inventory, target.parsed) if inventory and target.url else None
-    if pool is None or inventory is None:
-        return Protection(access=access)
-    code, rule = pool.erasure, pool.rule
-    losses = code.m if code else pool.size - 1
-    # The OSDs that may hold a part of the pool: unknown encryption of one of them is unknown.
-    osds = [
-        osd
-        for osd in inventory.osds
-        if osd.is_in
-        and (rule is None or rule.device_class in (None, osd.device_class))
-        and (
-            rule is None or rule.root is None or any(one.name == rule.root for one in osd.location)
+    access = known.access if access is None else access
+    size, chunks = known.size, known.chunks
+    if size is None:
+        return Protection(
+            pool=known.pool,
+            failure_domain=known.failure_domain,
+            raw_per_stored=known.raw_rate,
+            encrypted_at_rest=known.encrypted,
+            access=access,
+            price=known.price,
         )
-    ]
-    encrypted = bool(osds) and all(osd.dm_crypt is Crypt.YES for osd in osds)
+    losses = chunks[1] if chunks else size - 1
+    writable = None if known.min_size is None else max(0, min(losses, size - known.min_size))
     return Protection(
-        pool=pool.name,
-        copies=None if code else pool.size,
-        data_chunks=code.k if code else None,
-        coding_chunks=code.m if code else None,
-        failure_domain=rule.failure_domain if rule else None,
+        pool=known.pool,
+        copies=known.copies,
+        data_chunks=chunks[0] if chunks else None,
+        coding_chunks=chunks[1] if chunks else None,
+        failure_domain=known.failure_domain,
         failures_survived=losses,
-        failures_writable=max(0, min(losses, pool.size - pool.min_size)),
-        raw_per_stored=pool.raw_rate,
-        encrypted_at_rest=True if encrypted else None,
+        failures_writable=writable if losses else 0,
+        raw_per_stored=known.raw_rate,
+        encrypted_at_rest=known.encrypted,
         access=access,
+        price=known.price,
     )
 
 
@@ -155,7 +158,9 @@ class Requirement:
                 return None
             return UnmetCause.ONE_NODE if given.access else UnmetCause.NOT_MOUNTABLE
         # A cluster knows the keys that its monitors keep; an operator keeps keys elsewhere.
-        return None if given.encrypted_at_rest else UnmetCause.ENCRYPTION_UNKNOWN
+        if given.encrypted_at_rest is None:
+            return UnmetCause.ENCRYPTION_UNKNOWN
+        return None if given.encrypted_at_rest else UnmetCause.NOT_ENCRYPTED
 
 
 class UnmetCause(StrEnum):
@@ -169,6 +174,7 @@ class UnmetCause(StrEnum):
     NOT_MOUNTABLE = "not-mountable"
     ONE_NODE = "one-node"
     ENCRYPTION_UNKNOWN = "encryption-unknown"
+    NOT_ENCRYPTED = "not-encrypted"
     IMPOSED_CONDITION = "imposed-condition"
 
 
@@ -272,6 +278,7 @@ class TradeOff(StrEnum):
     FAILURES_SURVIVED = "failures-survived"
     FAILURE_DOMAIN = "failure-domain"
     FAILURES_WRITABLE = "failures-writable"
+    PRICE = "price"
     RAW_SPACE = "raw-space"
 
 
@@ -485,12 +492,14 @@ def _basis(
     return Basis.TRADE_OFF if trade_off else Basis.FIGURE
 
 
-_WORTH: Mapping[TradeOff, Callable[[Protection], float]] = {
-    TradeOff.FAILURES_SURVIVED: lambda given: given.failures_survived or 0,
+# None: unknown, so that the property cannot be weighed.
+_WORTH: Mapping[TradeOff, Callable[[Protection], float | None]] = {
+    TradeOff.FAILURES_SURVIVED: lambda given: given.failures_survived,
     TradeOff.FAILURE_DOMAIN: lambda given: (
         LEVELS.index(given.failure_domain) if given.failure_domain in LEVELS else -1
     ),
-    TradeOff.FAILURES_WRITABLE: lambda given: given.failures_writable or 0,
+    TradeOff.FAILURES_WRITABLE: lambda given: given.failures_writable,
+    TradeOff.PRICE: lambda given: None if given.price is None else -given.price,
     TradeOff.RAW_SPACE: lambda given: -(given.raw_per_stored or 0.0),
 }
 
@@ -505,8 +514,11 @@ def _chosen(tied: Sequence[Candidate]) -> tuple[Candidate | None, TradeOff | Non
     decided = None
     left = list(tied)
     for property_, worth in _WORTH.items():
-        best = max(worth(candidate.protection) for candidate in left)
-        kept = [candidate for candidate in left if worth(candidate.protection) == best]
+        worths = [worth(candidate.protection) for candidate in left]
+        known = [value for value in worths if value is not None]
+        if len(known) < len(left):
+            continue
+        kept = [one for one, value in zip(left, known, strict=True) if value == max(known)]
         if decided is None and len(kept) < len(left):
             decided = property_
         left = kept

@@ -50,13 +50,12 @@ from leadline.formats.watch_records import (
 from leadline.formats.zfs.iostat import IostatReport, parse_zpool_iostat
 from leadline.formats.zfs.stream import StreamReport, read_zfs_stream
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.kinds import holds_kubernetes
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.inventory.layer import Layer
 from leadline.inventory.redaction import redact_document
+from leadline.inventory.system import SAVED, system_of
 from leadline.metrics import Measurement, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
@@ -376,9 +375,7 @@ class Run:
         None where none was taken. Raises LeadlineError(`dumps-invalid`).
         """
         dumps = self.system_dumps(moment, name)
-        if holds_kubernetes(dumps):
-            return kubernetes_inventory(dumps).ceph
-        return cluster_inventory(dumps) if dumps else None
+        return system_of(dumps).ceph if dumps else None
 
     def kubernetes(self, moment: Literal["start", "end"], name: str) -> KubernetesInventory | None:
         """Read the Kubernetes inventory of a cluster; None where it has none.
@@ -386,7 +383,8 @@ class Run:
         Raises LeadlineError(`dumps-invalid`).
         """
         dumps = self.system_dumps(moment, name)
-        return kubernetes_inventory(dumps) if holds_kubernetes(dumps) else None
+        saved = SAVED in dumps or holds_kubernetes(dumps)
+        return system_of(dumps).kubernetes if saved else None
 
     @cached_property
     def redactions(self) -> Redactions:

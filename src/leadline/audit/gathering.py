@@ -25,11 +25,11 @@ from leadline.errors import LeadlineError
 from leadline.formats.ceph.status import ClusterSample
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.inventory.ceph.dumps import read_lab
-from leadline.inventory.ceph.model import CephInventory, find_pool
+from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.facts import find_pool
 from leadline.metrics import Op
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Target
-from leadline.plan.target_url import TargetUrl
 
 Record = TypeVar("Record")
 _FLASH = ("ssd", "nvme")
@@ -113,12 +113,12 @@ def _if_readable(ask: Callable[[], Record]) -> Record | None:
 
 
 def _pool(target: Target | None, clusters: Mapping[str, CephInventory]) -> PoolMedia | None:
-    if target is None or target.cluster not in clusters or not target.url:
+    if target is None or target.cluster not in clusters:
         return None
-    return pool_media(clusters[target.cluster], target.parsed)
+    return pool_media(clusters[target.cluster], target)
 
 
-def pool_media(inventory: CephInventory, target: TargetUrl) -> PoolMedia | None:
+def pool_media(inventory: CephInventory, target: Target) -> PoolMedia | None:
     """Return the OSDs behind a pool; None if the pool, its CRUSH rule or the class of one of its
     OSDs is unknown."""
     pool = find_pool(inventory, target)

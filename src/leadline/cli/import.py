@@ -12,7 +12,7 @@ import click
 from leadline import errors
 from leadline.archive.reader import Run
 from leadline.audit.registry import audit
-from leadline.cli.options import format_option, runs_option, this_session
+from leadline.cli.options import FILE, format_option, runs_option, this_session
 from leadline.cli.output import echo_line, print_document, print_json, print_refused
 from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
@@ -22,6 +22,7 @@ from leadline.formats.importer import GROUPS, KINDS, importers
 from leadline.importing.archives import Imported, Labels, import_results
 from leadline.importing.gather import Gathered, gather, parse_label
 from leadline.importing.studies import AUTO, Arranged, arrange, layout_names, suggested_layout
+from leadline.plan.facts import load_facts
 
 
 @click.command()
@@ -51,9 +52,18 @@ from leadline.importing.studies import AUTO, Arranged, arrange, layout_names, su
     "--inventory",
     "inventories",
     multiple=True,
-    metavar="[CLUSTER=]DIR",
-    help="What the cluster is: saved dumps (`leadline inventory --save`), a must-gather or YAML of "
-    "kubectl. May be given once for each cluster.",
+    metavar="[CLUSTER=]PATH",
+    help="What the cluster is: a folder of saved dumps (`leadline inventory --save`), a "
+    "must-gather or YAML of kubectl, or a file of `leadline inventory --format json`. May be given "
+    "once for each cluster.",
+)
+@click.option(
+    "--facts",
+    "facts_file",
+    type=FILE,
+    metavar="FILE",
+    help="What is known of clusters and targets, as YAML: copies, failure domain, encryption, "
+    "access modes, cores, media, price; missing facts stay unknown.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what each file would become; keep nothing.")
 @format_option("text", "json")
@@ -66,6 +76,7 @@ def command(
     labels: tuple[str, ...],
     layout: str | None,
     inventories: tuple[str, ...],
+    facts_file: Path | None,
     dry_run: bool,
     output: str,
 ) -> Exit:
@@ -83,6 +94,7 @@ def command(
         leadline import fio rep3/*.json --target rep3 --cluster single-zone
         leadline import table published.csv --run published --label fast=cores=2
         leadline import study.tar.gz --layout auto --dry-run
+        leadline import table published.csv --facts facts.yaml
     """
     kind, paths = _kind_and_paths(arguments)
     if name is not None and not _may_name_a_folder(name):
@@ -107,6 +119,7 @@ def command(
                 target=target,
                 of_targets=[parse_label(text) for text in labels],
                 inventories=dict(map(_inventory, inventories)),
+                facts=load_facts(facts_file) if facts_file else None,
             ),
             this_session(),
         )
@@ -116,20 +129,21 @@ def command(
 
 
 def _inventory(text: str) -> tuple[str, Mapping[str, bytes]]:
-    """Read `[CLUSTER=]DIR`. Raises LeadlineError for a folder without an inventory."""
-    from leadline.analysis.explain.conditions import system_of
+    """Read `[CLUSTER=]DIR|FILE`. Raises LeadlineError for a path without an inventory."""
     from leadline.inventory.kubernetes.folder import read_folder
+    from leadline.inventory.system import system_of
 
-    label, found, folder = text.rpartition("=")
+    label, found, place = text.rpartition("=")
     if Path(text).exists():
-        label, found, folder = "", "", text
-    if not Path(folder).is_dir():
+        label, found, place = "", "", text
+    if not Path(place).exists():
         raise LeadlineError(
             errors.USAGE,
-            f"--inventory: there is no folder {folder!r}",
-            hint="name the folder that `leadline inventory --save DIR` wrote",
+            f"--inventory: there is no folder or file {place!r}",
+            hint="name the folder of `leadline inventory --save DIR`, or a file with the output of "
+            "`leadline inventory --format json`",
         )
-    dumps = read_folder(Path(folder), "--inventory").dumps
+    dumps = read_folder(Path(place), "--inventory").dumps
     system_of(dumps)  # raises where it cannot be understood
     return label if found else "", dumps
 

@@ -23,7 +23,7 @@ from leadline.errors import Exit, LeadlineError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from leadline.analysis.explain.conditions import System
+    from leadline.inventory.system import System
     from leadline.report.answers.systems import InventoryOutput
     from leadline.report.document import Document
 
@@ -67,7 +67,7 @@ def command(save: Path | None, against: Path | None, full: bool, output: str, **
         leadline inventory --from-dir must-gather --format markdown
         leadline inventory --from-dir new-cluster --against old-cluster
     """
-    from leadline.analysis.explain.conditions import system_of
+    from leadline.inventory.system import system_of
 
     dumps, source = InventorySource(**given).read()
     if save is not None:

@@ -37,11 +37,13 @@ from leadline.files import sync_folder
 from leadline.formats.importer import Refused, Result
 from leadline.formats.result import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
+from leadline.importing.facts import ImportedCluster, check_against_inventory, check_names
 from leadline.importing.gather import Gathered, GivenLabel, TargetLabels, label_targets
 from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe_name
 from leadline.importing.templates import Place
 from leadline.inventory.redaction import redact_document
-from leadline.plan.models import Cluster
+from leadline.plan.facts import FactsFile
+from leadline.plan.models import Cluster, Plan
 
 # A result takes 10 to 15 KB of memory while its import is audited.
 MOST_RESULTS = 20_000
@@ -52,14 +54,15 @@ _REMEMBERED_BYTES = 256 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
     """What the user calls the run, the cluster and the target, where they say so, what sets targets
-    apart (`of_targets`), and the saved inventories of clusters by their label: the key is empty for
-    the only cluster."""
+    apart (`of_targets`), the saved inventories of clusters by their label (the key is empty for the
+    only cluster), and the facts of a facts file."""
 
     run: str
     cluster: str | None = None
     target: str | None = None
     of_targets: Sequence[GivenLabel] = ()
     inventories: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    facts: FactsFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,10 @@ class _Draft:
     parsed: dict[str, tuple[Result, ...]] = field(default_factory=dict)
     labels: TargetLabels = field(default_factory=TargetLabels)
     inventory: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def described(self) -> ImportedCluster:
+        return ImportedCluster(targets=self.labels.by_target, inventory=self.inventory)
 
     def write(self, name: str, content: bytes) -> None:
         (self.path / name).write_bytes(content)
@@ -217,6 +224,9 @@ class _Intake:
         """Seal every draft and put it in its place: all of them, or none."""
         label_targets([draft.labels for draft in self.drafts.values()], self._labels.of_targets)
         self._give_inventories()
+        facts = self._labels.facts
+        if facts is not None:
+            check_names(facts, {name: draft.described for name, draft in self.drafts.items()})
         several = len(self.drafts) > 1
         places: list[Path] = []
         for cluster, draft in self.drafts.items():
@@ -238,7 +248,7 @@ class _Intake:
                 self._copy_raw(draft)
             else:
                 self.raw.rename(draft.path / layout.IMPORTED)
-            _seal(draft, place.name, cluster, session)
+            _seal(draft, place.name, cluster, session, facts)
         _sync(self._staging)
         runs = []
         for draft, place in zip(self.drafts.values(), places, strict=True):
@@ -303,17 +313,20 @@ def _in_place(bundle: ReadBundle, place: Place) -> ReadBundle:
     return replace(bundle, results=results)
 
 
-def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:
+def _seal(
+    draft: _Draft, name: str, cluster: str, session: Session, facts: FactsFile | None
+) -> None:
     trials = [trial for trial, _ in draft.trials]
     plan = imported_plan(name, draft.kinds, trials, draft.labels.by_target)
+    if draft.inventory or facts:
+        plan = _described(plan, cluster, facts)
     if draft.inventory:
-        known = Cluster(name=safe_name(cluster or "cluster"))
-        targets = tuple(one.model_copy(update={"cluster": known.name}) for one in plan.targets)
-        plan = plan.model_copy(update={"clusters": (known,), "targets": targets})
         place = layout.system_folder("001", "start", 0)
         (draft.path / place).mkdir(parents=True)
         for file, content in draft.inventory.items():
             draft.write(f"{place}/{file}", redact_document(content))
+    if facts:
+        check_against_inventory(facts, cluster, plan.clusters[0], plan.targets, draft.inventory)
     draft.write(layout.PLAN, layout.encode(plan))
     for planned, (_, record) in zip(plan.trials, draft.trials, strict=True):
         level = plan.cells[planned.cell].level
@@ -332,6 +345,22 @@ def _seal(draft: _Draft, name: str, cluster: str, session: Session) -> None:
         draft.write(layout.REDACTIONS, layout.encode(Redactions(redactions=redactions)))
     manifest = manifest.model_copy(update={"files": dict(sorted(draft.files.items()))})
     (draft.path / layout.MANIFEST).write_bytes(layout.encode(manifest))
+
+
+def _described(plan: Plan, cluster: str, facts: FactsFile | None) -> Plan:
+    """The plan with its cluster, and the facts that a user gave."""
+    given = facts.document.given(cluster, facts.name) if facts else None
+    known = Cluster(name=safe_name(cluster or "cluster"), facts=given)
+    targets = tuple(
+        target.model_copy(
+            update={
+                "cluster": known.name,
+                "facts": facts.document.target(cluster, target.name) if facts else None,
+            }
+        )
+        for target in plan.targets
+    )
+    return plan.model_copy(update={"clusters": (known,), "targets": targets})
 
 
 def _record(trial: ImportedTrial, source: ImportSource, result: Result) -> TrialRecord:

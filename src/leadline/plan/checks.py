@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from leadline.plan import models
 from leadline.plan.document import (
@@ -21,7 +20,7 @@ from leadline.plan.document import (
     WorkloadDocument,
 )
 from leadline.plan.expand import follow_ups, places, with_levels
-from leadline.plan.faults import Faults, nearest_word
+from leadline.plan.faults import Faults, error_sentence, nearest_word
 from leadline.plan.rules import engine_faults, with_rate
 from leadline.plan.target_url import TargetUrl, parse_target_url
 from leadline.plan.yaml_positions import KeyPath
@@ -30,15 +29,6 @@ from leadline.plan.yaml_positions import KeyPath
 _MOST_TRIALS = 100_000
 # At most so many names of targets in one sentence.
 _NAMED_TARGETS = 3
-
-
-def error_sentence(detail: ErrorDetails) -> str:
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    if detail["type"] == "missing":
-        return "is missing"
-    message = detail["msg"]
-    return message[0].lower() + message[1:]
 
 
 def mappings(value: object) -> list[Mapping[str, Any]]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from leadline.errors import ErrorKind, LeadlineError
 from leadline.plan.yaml_positions import KeyPath, Positioned
@@ -78,3 +82,35 @@ def dotted(path: KeyPath) -> str:
 def nearest_word(word: str, known: Iterable[str]) -> str | None:
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return found[0] if found else None
+
+
+def error_sentence(detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    if detail["type"] == "missing":
+        return "is missing"
+    if detail["type"] == "model_type":
+        return "is no mapping of keys"
+    message = detail["msg"]
+    return message[0].lower() + message[1:]
+
+
+def take_errors(
+    error: ValidationError,
+    faults: Faults,
+    keys_at: Callable[[KeyPath], Iterable[str]],
+    written: Callable[[Sequence[str | int]], KeyPath] = tuple,
+) -> None:
+    """Add pydantic's errors to the faults. `keys_at` lists the valid keys at a path, `written` is
+    the path as the user wrote it."""
+    for detail in error.errors():
+        path = written(detail["loc"])
+        value = detail.get("input")
+        if detail["type"] == "extra_forbidden":
+            key = str(path[-1])
+            faults.add(path, f"unknown key {key!r}", nearest_word(key, keys_at(path[:-1])))
+            continue
+        expected = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
+        hidden = detail["type"] in ("value_error", "missing") or isinstance(value, dict | list)
+        shown = "" if hidden else f", got {value!r}"
+        faults.add(path, error_sentence(detail) + shown, nearest_word(str(value), expected))

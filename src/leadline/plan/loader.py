@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +23,6 @@ from leadline.plan.checks import (
     check_names,
     check_trial_count,
     check_workload_targets,
-    error_sentence,
     mappings,
 )
 from leadline.plan.document import (
@@ -40,7 +38,14 @@ from leadline.plan.document import (
     WorkloadDocument,
 )
 from leadline.plan.expand import expand
-from leadline.plan.faults import Fault, Faults, InvalidDocument, nearest_word
+from leadline.plan.faults import (
+    Fault,
+    Faults,
+    InvalidDocument,
+    error_sentence,
+    nearest_word,
+    take_errors,
+)
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
@@ -242,7 +247,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     try:
         plan_document = PlanDocument.model_validate(raw)
     except ValidationError as error:
-        _take_errors(error, raw, faults)
+        take_errors(error, faults, _keys_at, lambda loc: _written_path(loc, raw))
     forced = _forced(overrides, faults)
     profiles = _profiles(raw, faults)
     job_files = _job_files(raw, base, faults)
@@ -316,21 +321,6 @@ def _forced(overrides: Overrides, faults: Faults) -> DefaultsDocument:
         for detail in error.errors():
             faults.add((f"--{detail['loc'][0]}",), error_sentence(detail))
         return DefaultsDocument()
-
-
-def _take_errors(error: ValidationError, raw: Mapping[str, Any], faults: Faults) -> None:
-    """Add pydantic's errors to the faults."""
-    for detail in error.errors():
-        path = _written_path(detail["loc"], raw)
-        value = detail.get("input")
-        if detail["type"] == "extra_forbidden":
-            key = str(path[-1])
-            faults.add(path, f"unknown key {key!r}", nearest_word(key, _keys_at(path[:-1])))
-            continue
-        expected = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
-        hidden = detail["type"] in ("value_error", "missing") or isinstance(value, dict | list)
-        shown = "" if hidden else f", got {value!r}"
-        faults.add(path, error_sentence(detail) + shown, nearest_word(str(value), expected))
 
 
 def _written_path(loc: Sequence[str | int], raw: object) -> KeyPath:

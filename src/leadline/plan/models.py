@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from leadline.metrics import Metric, Op
+from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
 from leadline.units import format_latency, parse_duration
@@ -70,6 +71,12 @@ Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f
 
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _is_unset(value: object) -> bool:
+    """Fields added to the archive's format 1 are left out where unset: earlier versions of Leadline
+    refuse unknown fields."""
+    return value is None
 
 
 class Pattern(StrEnum):
@@ -264,7 +271,7 @@ class Workload(Model):
 class Cluster(Model):
     """A cluster that targets of the plan lie on: a Ceph cluster that can be reached by its
     configuration, a lab that is up, a lab that the run brings up and takes down itself, or a
-    Kubernetes cluster."""
+    Kubernetes cluster. `facts` are those that a user gave with imported results."""
 
     name: Name
     ceph_conf: str | None = None
@@ -272,6 +279,7 @@ class Cluster(Model):
     id: str = "admin"
     lab: str | LabDescription | None = None
     kubernetes: KubernetesCluster | None = None
+    facts: GivenFacts | None = Field(default=None, exclude_if=_is_unset)
 
 
 class Target(Model):
@@ -280,6 +288,7 @@ class Target(Model):
     In a plan with several clusters, `subject` is what is measured on each (a pool) and `place` the
     cluster with its condition (`multi-zone,2ms`); otherwise both are empty. `url` is empty where
     results were imported without a target. `labels` are for comparisons by label (`cores: 1`).
+    `facts` are those that a user gave with imported results.
     """
 
     name: Name | Annotated[str, Field(min_length=1)]
@@ -288,6 +297,7 @@ class Target(Model):
     subject: str = ""
     place: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
+    facts: TargetFacts | None = Field(default=None, exclude_if=_is_unset)
 
     @field_validator("url")
     @classmethod

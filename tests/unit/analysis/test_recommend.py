@@ -9,7 +9,7 @@ import pytest
 from archive_builder import make_run, small_plan
 
 from leadline.analysis.figures import FindingMark
-from leadline.analysis.objectives import Access, find_use_case
+from leadline.analysis.objectives import find_use_case
 from leadline.analysis.ranking import rank
 from leadline.analysis.recommend import (
     Basis,
@@ -27,6 +27,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.plan.facts import Access
 from leadline.plan.models import Target
 from leadline.report.pages.recommendation import answer, changes, not_measured, trade_offs
 from tests.conftest import RECORDED

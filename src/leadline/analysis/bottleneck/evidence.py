@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from leadline.analysis.explain.round_trips import count_round_trips
-from leadline.analysis.explain.systems import PoolFacts, ReadFrom, find_pool_facts
+from leadline.analysis.explain.systems import PoolFacts, find_pool_facts
 from leadline.archive.reader import Run, StoredTrial
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
@@ -16,7 +16,6 @@ from leadline.formats.host_rates import MachineRates, machine_rates
 from leadline.formats.json_lines import Missed
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
-from leadline.inventory.ceph.model import find_pool
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Cell, Target
 from leadline.plan.target_url import TargetKind
@@ -130,14 +129,8 @@ def _of_target(run: Run, target: Target) -> tuple[LevelEvidence, PoolFacts | Non
         devices=devices,
         rotational=rotational,
     )
-    pool = find_pool(inventory, target.parsed) if inventory and target.url else None
-    if inventory is None or pool is None:
-        return common, None
-    try:
-        reads = ReadFrom(target.parsed.options.get("read_policy", "default"))
-    except ValueError:
-        return common, None  # a read policy of a newer release
-    return common, find_pool_facts(inventory, pool.name, reads)
+    given = run.plan.cluster(target.cluster).facts if target.cluster else None
+    return common, find_pool_facts(inventory, target, given=given)
 
 
 def _disks(run: Run, target: Target) -> tuple[frozenset[str], bool | None]:

@@ -12,12 +12,11 @@ from leadline.analysis.comparison import ComparedCell, Side
 from leadline.analysis.explain.effects import find_effects
 from leadline.analysis.explain.explain import explain
 from leadline.analysis.explain.facts import Explanation
-from leadline.analysis.explain.systems import ReadFrom, collect_facts
+from leadline.analysis.explain.systems import SystemFacts, find_pool_facts
 from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import read_lab
-from leadline.inventory.ceph.model import CephInventory, find_pool
-from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.diff import (
     Below,
     Difference,
@@ -26,6 +25,7 @@ from leadline.inventory.diff import (
     Topic,
     ceph_differences,
     cpu_budget_difference,
+    facts_differences,
     host_differences,
     kubernetes_differences,
     layer_differences,
@@ -33,11 +33,12 @@ from leadline.inventory.diff import (
     shared_classes,
     zfs_differences,
 )
-from leadline.inventory.kubernetes.classes import pool_of_class, reads_near
-from leadline.inventory.kubernetes.kinds import holds_kubernetes
+from leadline.inventory.facts import cluster_facts, find_pool, target_facts
+from leadline.inventory.kubernetes.classes import pool_of_class
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.inventory.kubernetes.reading import kubernetes_inventory
+from leadline.inventory.system import System
 from leadline.inventory.zfs import zfs_inventory
+from leadline.plan.facts import GivenFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Target
 from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
@@ -64,6 +65,7 @@ def conditions(
     clusters = system(baseline), system(candidate)
     around = kubernetes(baseline), kubernetes(candidate)
     trips = _round_trip_s(baseline), _round_trip_s(candidate)
+    given = _given(baseline), _given(candidate)
     targets = {subject: [_target(side, subject) for side in sides] for subject in subjects}
     pools = _known_pairs(
         {
@@ -80,6 +82,21 @@ def conditions(
         parts.append(kubernetes_differences(around[0], around[1], classes))
     if clusters[0] and clusters[1]:
         parts.append(ceph_differences(clusters[0], clusters[1], pools))
+    if any(given) or any(target.facts for pair in targets.values() for target in pair):
+        both = [
+            {
+                subject: target_facts(clusters[at], pair[at], around[at])
+                for subject, pair in targets.items()
+            }
+            for at in (0, 1)
+        ]
+        parts.append(
+            facts_differences(
+                (cluster_facts(clusters[0], given[0]), cluster_facts(clusters[1], given[1])),
+                {subject: (both[0][subject], both[1][subject]) for subject in targets},
+                reported=set(pools) if clusters[0] and clusters[1] else None,
+            )
+        )
     budgets = [lab.cpu_per_host if (lab := recorded_lab(side)) else None for side in sides]
     single = (round_trip_difference(*trips), cpu_budget_difference(*budgets))
     parts.append(Differing(differences=tuple(filter(None, single))))
@@ -105,15 +122,25 @@ def conditions(
     ]
     found += _workloads(baseline, candidate, subjects)
     found += _engines_and_preparation(baseline, candidate)
-    facts = collect_facts(
-        *clusters,
-        pools,
-        *trips,
-        reads={
-            subject: (_reads(pair[0], around[0]), _reads(pair[1], around[1]))
+    placements = _known_pairs(
+        {
+            subject: tuple(
+                find_pool_facts(inventory, target, around=cluster, given=of_user)
+                for inventory, target, cluster, of_user in zip(
+                    clusters, pair, around, given, strict=True
+                )
+            )
             for subject, pair in targets.items()
-        },
+        }
+    )
+    facts = SystemFacts(
+        pools=placements,
+        base_rtt_s=trips[0],
+        candidate_rtt_s=trips[1],
+        base_known=clusters[0] is not None,
+        candidate_known=clusters[1] is not None,
         hosts_known=bool(hosts[0] and hosts[1]),
+        given=any(given),
     )
     explained, explanations = explain(cells, found, facts)
     return Conditions(
@@ -175,18 +202,16 @@ def _known_pairs(pairs: Mapping[str, tuple[Known | None, ...]]) -> dict[str, tup
     return {subject: (pair[0], pair[1]) for subject, pair in pairs.items() if pair[0] and pair[1]}
 
 
+def _given(side: Side) -> GivenFacts | None:
+    """Return the facts that a user gave about a system's cluster with imported results."""
+    name = only_cluster(side)
+    return side.run.plan.cluster(name).facts if name else None
+
+
 def _pool_name(
     target: Target, inventory: CephInventory | None, around: KubernetesInventory | None
 ) -> str:
-    if inventory is None:
-        return ""
-    if not target.url:
-        # An imported target has no URL; one with the name of a pool is that pool.
-        return target.name if any(pool.name == target.name for pool in inventory.pools) else ""
-    name = _class_name(target)
-    if name:
-        return (pool_of_class(around, name) if around else "") or ""
-    pool = find_pool(inventory, target.parsed)
+    pool = find_pool(inventory, target, around)
     return pool.name if pool else ""
 
 
@@ -209,15 +234,6 @@ def _layers(side: Side, subject: str) -> Below | None:
 
 def _target(side: Side, subject: str) -> Target:
     return side.run.plan.target(side.targets[subject])
-
-
-def _reads(target: Target, around: KubernetesInventory | None) -> str:
-    """Return the read policy of a target: of its StorageClass, else of the plan."""
-    default = ReadFrom.PRIMARY.value
-    name = _class_name(target)
-    if name and around is not None:
-        return ReadFrom.NEAREST.value if reads_near(around, name) else default
-    return target.parsed.options.get("read_policy", default) if target.url else default
 
 
 def _targets(
@@ -314,22 +330,6 @@ def _engines_and_preparation(baseline: Side, candidate: Side) -> Iterator[Differ
 
 
 # --- two clusters without measurements -----------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A cluster: Ceph, Kubernetes, or Ceph in Kubernetes (Rook)."""
-
-    ceph: CephInventory | None
-    kubernetes: KubernetesInventory | None
-
-
-def system_of(dumps: Mapping[str, bytes]) -> System:
-    """Parse the dumps of a cluster. Raises LeadlineError(`dumps-invalid`)."""
-    if not holds_kubernetes(dumps):
-        return System(ceph=cluster_inventory(dumps), kubernetes=None)
-    kubernetes = kubernetes_inventory(dumps)
-    return System(ceph=kubernetes.ceph, kubernetes=kubernetes)
 
 
 def differing(base: System, candidate: System) -> Differing:

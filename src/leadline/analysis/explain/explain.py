@@ -351,6 +351,7 @@ def _list_causes(
             group=summarise_cells(group),
             causes=tuple(summarise_cause(code, group) for code in codes),
             labels_only=codes == (LABELS,) and not facts.both_known,
+            given=facts.given and not facts.both_known,
         )
 
 

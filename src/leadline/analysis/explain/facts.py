@@ -141,10 +141,12 @@ class ImpliedRoundTrip(Explanation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleCauses(Explanation):
-    """All causes that apply to the cells. `labels_only`: labels of a plan, without inventories."""
+    """All causes that apply to the cells. `labels_only`: labels of a plan, without inventories.
+    `given`: they are among the facts that a user gave, and other differences are unknown."""
 
     causes: tuple[Cause, ...]
     labels_only: bool = False
+    given: bool = False
 
 
 class Unknown(StrEnum):

@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from leadline.inventory.ceph.model import CephInventory, PoolType
+from leadline.inventory.ceph.model import CephInventory, Pool, PoolType
 from leadline.inventory.diff.ceph import serving_osds
+from leadline.inventory.facts import find_pool, target_facts
+from leadline.inventory.kubernetes.classes import reads_near
+from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.plan.facts import ClusterFacts
+from leadline.plan.models import Target
+from leadline.plan.target_url import TargetKind
 
 # CRUSH levels with a relevant network distance, the usual one first.
 _WIDE = ("zone", "datacenter", "region")
@@ -48,7 +54,7 @@ class SystemFacts:
 
     Round trips between zones are in seconds, None: not measured. `base_known` and
     `candidate_known`: there is a Ceph inventory; `hosts_known`: there are inventories of the load
-    generators.
+    generators. `given`: a user gave facts; what they leave out is unknown.
     """
 
     pools: Mapping[str, tuple[PoolFacts, PoolFacts]] = field(default_factory=dict)
@@ -57,6 +63,7 @@ class SystemFacts:
     base_known: bool = False
     candidate_known: bool = False
     hosts_known: bool = False
+    given: bool = False
 
     @property
     def measured(self) -> bool:
@@ -69,63 +76,67 @@ class SystemFacts:
         return (self.base_known and self.candidate_known) or self.hosts_known
 
 
-def collect_facts(
-    base: CephInventory | None,
-    candidate: CephInventory | None,
-    pools: Mapping[str, tuple[str, str]],
-    base_rtt_s: float | None,
-    candidate_rtt_s: float | None,
-    *,
-    reads: Mapping[str, tuple[str, str]] | None = None,
-    hosts_known: bool = False,
-) -> SystemFacts:
-    """Collect facts from inventories (None: unknown) and measured round trips in seconds.
-
-    `pools` maps each subject to the names of its pools (baseline, candidate), `reads` to the read
-    policies of its targets (`default`, `balance`, `localize`).
-    """
-    found = {}
-    for subject, names in pools.items():
-        policies = (reads or {}).get(subject, ("default", "default"))
-        pair = [
-            find_pool_facts(inventory, name, ReadFrom(policy)) if inventory else None
-            for inventory, name, policy in zip((base, candidate), names, policies, strict=True)
-        ]
-        if pair[0] is not None and pair[1] is not None:
-            found[subject] = (pair[0], pair[1])
-    return SystemFacts(
-        pools=found,
-        base_rtt_s=base_rtt_s,
-        candidate_rtt_s=candidate_rtt_s,
-        base_known=base is not None,
-        candidate_known=candidate is not None,
-        hosts_known=hosts_known,
-    )
-
-
-def find_pool_facts(inventory: CephInventory, name: str, reads: ReadFrom) -> PoolFacts | None:
-    """Return the placement of a pool; None if the cluster has no such pool."""
-    pool = inventory.pool(name)
-    if pool is None:
+def read_policy(target: Target, around: KubernetesInventory | None = None) -> ReadFrom | None:
+    """Return the copy that clients of a target read: by its StorageClass, else by its URL. None for
+    a policy of a newer release."""
+    if not target.url:
+        return ReadFrom.PRIMARY
+    if target.kind is TargetKind.STORAGE_CLASS and around is not None:
+        near = reads_near(around, target.parsed.location)
+        return ReadFrom.NEAREST if near else ReadFrom.PRIMARY
+    try:
+        return ReadFrom(target.parsed.options.get("read_policy", ReadFrom.PRIMARY.value))
+    except ValueError:
         return None
-    osds = serving_osds(inventory, [name])
-    counts = {level: len({osd.at(level) for osd in osds} - {None}) for level in _WIDE}
-    level = next((level for level in _WIDE if counts[level] > 1), None)
-    domain = pool.rule.failure_domain if pool.rule else None
-    places = counts[level] if level else 1
-    apart = level is not None and domain in _WIDE and _WIDE.index(domain) >= _WIDE.index(level)
-    if level is None and domain is not None:
-        places = max(1, len({osd.at(domain) for osd in osds} - {None}))
-        apart = True
+
+
+def find_pool_facts(
+    inventory: CephInventory | None,
+    target: Target,
+    *,
+    around: KubernetesInventory | None = None,
+    given: ClusterFacts | None = None,
+) -> PoolFacts | None:
+    """Return the placement of a target's pool; None if it is not known.
+
+    Without an inventory of the pool: from the user's facts of target and cluster (`given`)."""
+    reads = read_policy(target, around)
+    known = target_facts(inventory, target, around)
+    if reads is None or known.size is None:
+        return None
+    pool = find_pool(inventory, target, around)
+    domain = known.failure_domain
+    if inventory is not None and pool is not None:
+        zones, places, apart = _places(inventory, pool, domain)
+    else:
+        if given is None or given.zones is None or domain is None:
+            return None
+        zones = given.zones
+        # CRUSH has at least as many failure domains as copies.
+        places, apart = (zones, domain in _WIDE) if zones > 1 else (known.size, True)
+    k, m = known.chunks or (0, 0)
     return PoolFacts(
-        type=pool.type,
-        size=pool.size,
-        zones=counts[level] if level else 1,
+        type=PoolType.ERASURE if known.chunks else PoolType.REPLICATED,
+        size=known.size,
+        zones=zones,
         places=places,
         apart=apart,
-        k=pool.erasure.k if pool.erasure else 0,
-        m=pool.erasure.m if pool.erasure else 0,
+        k=k,
+        m=m,
         failure_domain=domain,
-        cephfs=pool.cephfs_role is not None,
+        cephfs=pool is not None and pool.cephfs_role is not None,
         reads=reads,
     )
+
+
+def _places(inventory: CephInventory, pool: Pool, domain: str | None) -> tuple[int, int, bool]:
+    """Return `zones`, `places` and `apart` of a pool."""
+    osds = serving_osds(inventory, [pool.name])
+    counts = {level: len({osd.at(level) for osd in osds} - {None}) for level in _WIDE}
+    level = next((level for level in _WIDE if counts[level] > 1), None)
+    if level is not None:
+        apart = domain in _WIDE and _WIDE.index(domain) >= _WIDE.index(level)
+        return counts[level], counts[level], apart
+    if domain is not None:
+        return 1, max(1, len({osd.at(domain) for osd in osds} - {None})), True
+    return 1, 1, False

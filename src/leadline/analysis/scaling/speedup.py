@@ -21,12 +21,13 @@ from leadline.analysis.scaling.limits import (
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
-from leadline.inventory.ceph.model import CephInventory, Osd, find_pool
+from leadline.inventory.ceph.model import CephInventory, Osd
 from leadline.inventory.diff.ceph import serving_osds
+from leadline.inventory.facts import find_pool
 from leadline.inventory.host import HostInventory
-from leadline.inventory.kubernetes.classes import pool_of_class
 from leadline.inventory.kubernetes.models import KubernetesInventory, MayastorVolumes
 from leadline.metrics import Metric
+from leadline.plan.facts import ClusterFacts, TargetFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.labels import is_number
 from leadline.plan.models import LatencyLimit, Target, Workload
@@ -98,7 +99,7 @@ class SystemFacts:
         if self.ceph is None:
             return ()
         target = self.target(subject)
-        pool = find_pool(self.ceph, target.parsed) if target.url else None
+        pool = find_pool(self.ceph, target, self.around)
         serving = serving_osds(self.ceph, [pool.name] if pool else [])
         return tuple(osd for osd in serving if osd.up and osd.is_in)
 
@@ -147,6 +148,7 @@ def _amounts(known: SystemFacts, subject: str) -> Iterator[_Amount]:
     target = known.target(subject)
     if known.ceph is not None:
         yield from _of_ceph(target, known.osds(subject), known.ceph, known.around)
+    yield from _of_facts(known, target)
     yield from _of_lab(known)
     if known.around is not None:
         yield from _of_kubernetes(target, known.around)
@@ -162,12 +164,26 @@ def _of_ceph(
     by = "Ceph's inventory"
     yield ("hosts", Kind.CAPACITY, by), len(hosts_of(osds))
     yield ("OSDs", Kind.CAPACITY, by), len(osds)
-    pool = find_pool(ceph, target.parsed) if target.url else None
-    if pool is None and around is not None and target.kind is TargetKind.STORAGE_CLASS:
-        pool = ceph.pool(pool_of_class(around, target.parsed.location))
+    pool = find_pool(ceph, target, around)
     if pool is not None:
         name = "chunks of each stripe" if pool.erasure else "copies"
         yield (name, Kind.COPIES, by), pool.size
+
+
+def _of_facts(known: SystemFacts, target: Target) -> Iterator[_Amount]:
+    """What the user gave with imported results, and no inventory reports."""
+    name = only_cluster(known.side)
+    given = known.side.run.plan.cluster(name).facts if name else None
+    cluster, storage = given or ClusterFacts(), target.facts or TargetFacts()
+    counts: dict[tuple[str, Kind], float | None] = {("cores", Kind.CAPACITY): storage.cores}
+    if known.ceph is None:
+        counts[("hosts", Kind.CAPACITY)] = cluster.nodes
+        counts[("OSDs", Kind.CAPACITY)] = cluster.osds
+        copies = "chunks of each stripe" if storage.chunks else "copies"
+        counts[(copies, Kind.COPIES)] = storage.size
+    for (resource, kind), count in counts.items():
+        if count is not None:
+            yield (resource, kind, "the user's facts"), float(count)
 
 
 def _of_lab(known: SystemFacts) -> Iterator[_Amount]:

@@ -17,8 +17,9 @@ from leadline.analysis.scaling.speedup import (
     hosts_of,
 )
 from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence, Judgement, Verdict
-from leadline.inventory.ceph.model import CephInventory, find_pool
+from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.diff import Difference, Topic
+from leadline.inventory.facts import find_pool
 from leadline.metrics import Metric, Op
 from leadline.plan.footprint import footprint_of
 
@@ -141,7 +142,7 @@ def _caches(speedup: Speedup, at: LevelSpeedup, small: SystemFacts, large: Syste
 def _raw_per_osd(known: SystemFacts, subject: str, cell: int) -> float | None:
     """Bytes of the workload's data on each OSD, with all copies."""
     target, osds = known.target(subject), known.osds(subject)
-    pool = find_pool(known.ceph, target.parsed) if known.ceph and target.url else None
+    pool = find_pool(known.ceph, target, known.around)
     data = footprint_of([known.side.run.plan.cells[cell].workload]).total_bytes
     return data * pool.raw_rate / len(osds) if pool and data and osds else None
 

@@ -13,7 +13,6 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.autoscaler import Mode
 from leadline.inventory.host import Snapshot
-from leadline.plan.target_url import TargetKind, TargetUrl
 
 
 class Health(StrEnum):
@@ -380,23 +379,6 @@ class CephInventory(Snapshot):
     def buckets(self, level: str) -> tuple[str, ...]:
         """Return the names of the buckets of a level with OSDs."""
         return tuple(sorted({name for osd in self.osds if (name := osd.at(level))}))
-
-
-def find_pool(inventory: CephInventory, target: TargetUrl) -> Pool | None:
-    """Return the pool that holds a target's data.
-
-    None: unknown for a path in a cluster with several file systems and for a StorageClass, or not
-    in the inventory.
-    """
-    if target.kind.on_kubernetes:
-        return None
-    if target.kind is not TargetKind.CEPHFS:
-        return inventory.pool(target.options.get("data_pool", target.pool))
-    pools = [pool for filesystem in inventory.filesystems or () for pool in filesystem.data_pools]
-    if not target.location.startswith("/") and target.pool in pools:
-        # A lab has a folder of the same name for each data pool.
-        return inventory.pool(target.pool)
-    return inventory.pool(pools[0]) if len(pools) == 1 else None
 
 
 # Fitness of a cluster for a measurement.

@@ -135,7 +135,7 @@ def _root(
         unknown = "its OSDs also belong to another root with pools: the autoscaler skips both"
     elif capacity is None:
         unknown = "the sizes of OSDs were not captured (osd_df_tree.json)"
-    elif capacity == 0:
+    elif capacity == 0 or not osds:
         unknown = "there are no OSDs below it, so these pools cannot store anything"
     elif len(known) < len(demands):
         unknown = "the stored bytes of pools were not captured (df_detail.json)"

@@ -8,6 +8,7 @@ from leadline.inventory.diff.ceph import (
     cpu_budget_difference,
     round_trip_difference,
 )
+from leadline.inventory.diff.facts import facts_differences
 from leadline.inventory.diff.host import Below, host_differences, layer_differences, zfs_differences
 from leadline.inventory.diff.kubernetes import kubernetes_differences, shared_classes
 from leadline.inventory.diff.model import Difference, Differing, PossibleEffect, Topic
@@ -20,6 +21,7 @@ __all__ = [
     "Topic",
     "ceph_differences",
     "cpu_budget_difference",
+    "facts_differences",
     "host_differences",
     "kubernetes_differences",
     "layer_differences",

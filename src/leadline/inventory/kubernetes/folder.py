@@ -33,6 +33,7 @@ from leadline.inventory.kubernetes.kinds import (
 from leadline.inventory.kubernetes.models import Gap
 from leadline.inventory.kubernetes.objects import Malformed, Part, dump_of, gaps_dump, object_name
 from leadline.inventory.redaction import redact_document
+from leadline.inventory.system import SAVED
 from leadline.units import format_size
 
 # Objects of real clusters have about 20 levels.
@@ -263,13 +264,16 @@ class _Gathered:
 
 
 def read_folder(root: Path, option: str = "--from-dir") -> Saved:
-    """Read all cluster data in a folder and below. `option` is the option that named it.
+    """Read all cluster data in a folder and below, or a file with the output of
+    `leadline inventory --format json`. `option` is the option that named it.
 
     Raises:
         LeadlineError: `dumps-invalid`: the folder is missing, or holds no known data.
     """
     found = _Gathered(root)
     try:
+        if root.is_file():
+            return Saved(dumps={SAVED: read_content(root.resolve())}, gaps=())
         for path in _files(found):
             _take(found, path)
     except OSError as error:

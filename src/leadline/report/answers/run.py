@@ -19,6 +19,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity, aggregate
 from leadline.formats.importer import Refused
 from leadline.plan.expand import follow_up_bound
+from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.faults import Fault
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import FollowUp, Plan
@@ -133,9 +134,21 @@ class MeasurementOutput(CellOutput):
     values: list[TrialValueOutput] | None = None
 
 
+class FactsOutput(Output):
+    """What the user gave about a cluster and its targets; null is unknown."""
+
+    cluster: str
+    facts: GivenFacts
+    targets: dict[str, TargetFacts]
+
+
 class ShowOutput(Output):
+    """`facts` are those that a user gave with imported results, for each cluster; left out where
+    there are none, as in the pages of earlier versions."""
+
     schema_: Literal["leadline/show/1"] = Field(default="leadline/show/1", alias="schema")
     run: str
+    facts: list[FactsOutput] = Field(default_factory=list, exclude_if=lambda given: not given)
     measurements: list[MeasurementOutput]
 
 
@@ -264,6 +277,19 @@ def show_output(
     """
     return ShowOutput(
         run=run.id,
+        facts=[
+            FactsOutput(
+                cluster=cluster.name,
+                facts=cluster.facts,
+                targets={
+                    target.name: target.facts
+                    for target in run.plan.targets
+                    if target.cluster == cluster.name and target.facts is not None
+                },
+            )
+            for cluster in run.plan.clusters
+            if cluster.facts is not None
+        ],
         measurements=[
             MeasurementOutput.from_records(
                 metric,

@@ -281,11 +281,10 @@ def borne_text(given: Protection) -> str:
     """`2 (I/O: 1)`: domains lost with no data lost, and with which I/O goes on."""
     if given.failures_survived is None:
         return "unknown"
-    return (
-        f"{given.failures_survived} (I/O: {given.failures_writable})"
-        if given.failures_survived
-        else "none"
-    )
+    if not given.failures_survived:
+        return "none"
+    writable = "unknown" if given.failures_writable is None else given.failures_writable
+    return f"{given.failures_survived} (I/O: {writable})"
 
 
 def survives_text(given: Protection) -> str:
@@ -296,6 +295,8 @@ def survives_text(given: Protection) -> str:
     if given.failures_survived == 0:
         return "nothing"
     lost = f"{given.failures_survived} {domain}{'s' if given.failures_survived > 1 else ''}"
+    if given.failures_writable is None:
+        return lost
     if given.failures_writable == given.failures_survived:
         return f"{lost}, I/O goes on"
     goes_on = f"goes on with {given.failures_writable} lost" if given.failures_writable else "stops"
@@ -320,7 +321,7 @@ def access_text(given: Protection) -> str:
 
 
 def at_rest_text(given: Protection) -> str:
-    return "yes" if given.encrypted_at_rest else "unknown"
+    return {True: "yes", False: "no", None: "unknown"}[given.encrypted_at_rest]
 
 
 def protection_differences(given: Mapping[str, Protection]) -> str:

@@ -269,6 +269,10 @@ def _candidates(found: Recommendation) -> Section:
         raw = one.protection.raw_per_stored
         return Cell(text=_UNKNOWN, missing=True) if raw is None else quantity(f"{raw:g}", raw)
 
+    def price(one: Candidate) -> Cell:
+        value = one.protection.price
+        return Cell(text=_UNKNOWN, missing=True) if value is None else quantity(f"{value:g}", value)
+
     def interval(one: Candidate) -> Cell:
         ranks = one.standing.interval or (0, 0)
         return quantity(interval_text(ranks), ranks[0])
@@ -298,6 +302,7 @@ def _candidates(found: Recommendation) -> Section:
             lambda candidate: Cell(text=borne_text(candidate.protection)),
         ),
         (number_column("raw per byte"), overhead),
+        (number_column("price per TiB"), price),
         (
             Column(title="access", rank=3),
             lambda candidate: Cell(text=access_text(candidate.protection)),
@@ -337,6 +342,7 @@ _TRADE_OFFS = {
     TradeOff.FAILURES_SURVIVED: "it survives more failures",
     TradeOff.FAILURE_DOMAIN: "its copies are in larger failure domains",
     TradeOff.FAILURES_WRITABLE: "I/O continues with more failures",
+    TradeOff.PRICE: "it costs less",
     TradeOff.RAW_SPACE: "it takes less raw space",
 }
 
@@ -366,5 +372,7 @@ def unmet_text(unmet: Unmet, given: Protection) -> str:
             return f"one node mounts it; {level} needs another kind of storage"
         case UnmetCause.ENCRYPTION_UNKNOWN:
             return "encryption at rest is unknown"
+        case UnmetCause.NOT_ENCRYPTED:
+            return "it does not encrypt data at rest"
         case UnmetCause.IMPOSED_CONDITION:
             return f"it is {unmet.same_as} with an imposed network delay, which is no choice"

@@ -30,11 +30,12 @@ from leadline.analysis.explain.round_trips import (
     compute_cost,
     count_round_trips,
 )
-from leadline.analysis.explain.systems import ReadFrom, SystemFacts, collect_facts
+from leadline.analysis.explain.systems import ReadFrom, SystemFacts, find_pool_facts
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.diff import Difference, ceph_differences
 from leadline.metrics import Op
+from leadline.plan.models import Target
 
 RECORDED = Path(__file__).resolve().parents[3] / "recorded"
 PG = difference("pools.*.pg_num", "128", "512")
@@ -499,6 +500,11 @@ def recorded(name: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (RECORDED / name).glob("*.json")}
 
 
+def pool_target(pool: str) -> Target:
+    """An imported target is the pool of its name."""
+    return Target(name=pool, url="")
+
+
 def test_the_recorded_clusters_give_the_facts_that_the_cost_needs() -> None:
     single, multi = (
         cluster_inventory(recorded(name)) for name in ("ceph-single-az", "ceph-multi-az")
@@ -509,7 +515,21 @@ def test_the_recorded_clusters_give_the_facts_that_the_cost_needs() -> None:
         "fs": ("cephfs_r3", "cephfs_r3"),
         "gone": ("h3", "h3"),
     }
-    facts = collect_facts(single, multi, names, 30e-6, 1e-3)
+    pairs = {
+        subject: tuple(
+            find_pool_facts(one, pool_target(name))
+            for one, name in zip((single, multi), pair, strict=True)
+        )
+        for subject, pair in names.items()
+    }
+    pools = {subject: (one, two) for subject, (one, two) in pairs.items() if one and two}
+    facts = SystemFacts(
+        pools=pools,
+        base_rtt_s=30e-6,
+        candidate_rtt_s=1e-3,
+        base_known=True,
+        candidate_known=True,
+    )
     assert set(facts.pools) == {"r3", "ec", "fs"}
     assert [
         (pool.zones, pool.places, pool.failure_domain, pool.apart, pool.cephfs)
@@ -525,7 +545,7 @@ def test_the_recorded_clusters_give_the_facts_that_the_cost_needs() -> None:
     assert effects["pools.*.failure_domain"]
     assert effects["topology.crush_levels"][0].verdicts == (("worse", 1),)
     assert effects["topology.osds"] == (), "a single write gains nothing from more OSDs"
-    assert collect_facts(None, multi, names, None, None).pools == {}
+    assert find_pool_facts(None, pool_target("rbd_r3")) is None
 
 
 def test_copies_on_different_hosts_may_share_a_zone() -> None:
@@ -536,7 +556,8 @@ def test_copies_on_different_hosts_may_share_a_zone() -> None:
         if pool.rule
     )
     by_host = multi.model_copy(update={"pools": pools})
-    facts = collect_facts(by_host, multi, {"r3": ("rbd_r3", "rbd_r3")}, 1e-3, 1e-3)
-    before, after = facts.pools["r3"]
+    before, after = (find_pool_facts(one, pool_target("rbd_r3")) for one in (by_host, multi))
+    assert before is not None
+    assert after is not None
     assert (before.apart, before.places, after.apart) == (False, 3, True)
     assert count_round_trips(Op.WRITE, before).least == 0

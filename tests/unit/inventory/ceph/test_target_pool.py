@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.inventory.ceph.model import CephInventory, find_pool
+from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
-from leadline.plan.target_url import parse_target_url
+from leadline.inventory.facts import find_pool
+from leadline.plan.models import Target
 from tests.conftest import RECORDED
 
 
@@ -33,7 +34,7 @@ def inventory() -> CephInventory:
     ],
 )
 def test_the_pool_that_holds_the_data(inventory: CephInventory, url: str, pool: str | None) -> None:
-    found = find_pool(inventory, parse_target_url(url))
+    found = find_pool(inventory, Target(name="t", url=url))
     assert (found.name if found else None) == pool
 
 
@@ -42,6 +43,6 @@ def test_a_path_lies_in_the_only_data_pool_that_there_is(inventory: CephInventor
     (filesystem,) = inventory.filesystems
     one = filesystem.model_copy(update={"data_pools": ("cephfs_r3",)})
     alone = inventory.model_copy(update={"filesystems": (one,)})
-    found = find_pool(alone, parse_target_url("cephfs:/mnt/anywhere"))
+    found = find_pool(alone, Target(name="t", url="cephfs:/mnt/anywhere"))
     assert found is not None
     assert found.name == "cephfs_r3"

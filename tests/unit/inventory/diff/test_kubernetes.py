@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.analysis.explain.conditions import System, differing, system_of
+from leadline.analysis.explain.conditions import differing
 from leadline.errors import LeadlineError
 from leadline.inventory.diff import Difference, kubernetes_differences, shared_classes
 from leadline.inventory.kubernetes.folder import read_folder
+from leadline.inventory.system import System, system_of
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES, inventory
 

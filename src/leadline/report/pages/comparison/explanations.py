@@ -154,8 +154,9 @@ def _(found: PossibleCauses, name: Name) -> list[str]:
             "No configuration data confirms it as the cause.",
         ]
     if len(found.causes) == 1:
+        among = " among the given facts" if found.given else ""
         return [
-            f"{where}: the only relevant difference is {causes}.",
+            f"{where}: the only relevant difference{among} is {causes}.",
             sentence("; ".join(found.causes[0].mechanisms)),
         ]
     return [

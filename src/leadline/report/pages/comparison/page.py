@@ -236,16 +236,29 @@ def _systems(comparison: Comparison) -> Section:
     )
 
 
+def _facts_files(comparison: Comparison) -> list[str]:
+    """The names of the facts files of both systems."""
+    clusters = [
+        cluster
+        for side in (comparison.baseline, comparison.candidate)
+        for cluster in side.run.plan.clusters
+    ]
+    return list(dict.fromkeys(cluster.facts.file for cluster in clusters if cluster.facts))
+
+
 def _differences(comparison: Comparison, *, explained: bool = True) -> Section:
     table = differences_table(comparison, explained=explained)
     blocks: list[Block] = [table] if table else []
     if comparison.identical:
         blocks.append(Paragraph(text=f"Identical: {listed(comparison.identical, 40)}."))
     if not blocks:
-        text = "No configuration data for either system. Import it with --inventory."
+        text = "No configuration data for either system. Import it with --inventory or --facts."
         blocks.append(Paragraph(text=text))
     elif table is None:
         blocks.insert(0, Paragraph(text="No configuration difference was found."))
+    if files := _facts_files(comparison):
+        text = f"Facts of {listed(files)} are given by the user, not measured."
+        blocks.append(Paragraph(text=text))
     if comparison.unknown:
         unknown = listed(comparison.unknown, 12)
         blocks.append(Paragraph(text=f"Not reported by both systems: {unknown}."))

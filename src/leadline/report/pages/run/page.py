@@ -47,6 +47,7 @@ from leadline.report.pages.run.conditions import (
     reproduction_blocks,
     unfinished_table,
 )
+from leadline.report.pages.run.facts import facts_sections
 from leadline.report.pages.run.results import (
     load_sentences,
     result_sections,
@@ -292,6 +293,7 @@ def run_document(
             *_unfinished(run),
             _findings(findings, marks),
             *(layers if charts else ()),
+            *facts_sections(run),
             *system_sections(run),
             *stack_sections(run),
             *(_load_evidence(loads) if loads and charts else ()),

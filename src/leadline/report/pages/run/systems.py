@@ -46,7 +46,8 @@ _SHOWN_NAMES = 4
 
 def system_sections(run: Run) -> tuple[Section, ...]:
     """A folded section for each cluster, as it was at the start of the run."""
-    return tuple(_section(run, cluster.name) for cluster in run.plan.clusters)
+    sections = (_section(run, cluster.name) for cluster in run.plan.clusters)
+    return tuple(section for section in sections if section is not None)
 
 
 def left_out_section(run: Run) -> tuple[Section, ...]:
@@ -58,7 +59,7 @@ def left_out_section(run: Run) -> tuple[Section, ...]:
     return (Section(heading="Left out", id="targets-left-out", blocks=(reasons,)),)
 
 
-def _section(run: Run, name: str) -> Section:
+def _section(run: Run, name: str) -> Section | None:
     anchor = f"cluster-{slug(name)}"
     heading = f"Cluster {name}"
     blocks: list[Block] = []
@@ -77,6 +78,8 @@ def _section(run: Run, name: str) -> Section:
     elif start is not None:
         document = inventory_document(start, source)
     else:
+        if run.plan.cluster(name).facts is not None:
+            return None  # the section of its facts has all that is known
         blocks.append(Paragraph(text="The archive holds no inventory of it."))
         return Section(heading=heading, id=anchor, blocks=tuple(blocks), folded=True)
     since = _since(start, end) if start is not None else ()
