@@ -359,8 +359,7 @@ def test_a_gateway_that_left() -> None:
 
 
 def test_an_osd_that_ended_its_scrub_has_not_left() -> None:
-    """A status of a healthy lab (Ceph 16.2.15, 2026-11-23): OSDs stand in the service map while they
-    scrub."""
+    """The status of a healthy lab (Ceph 16.2.15, 2026-11-23)."""
     task = {
         "start_epoch": 0,
         "start_stamp": "0.000000",

@@ -95,7 +95,7 @@ class Daemon:
 
 def service_daemons(status: Any) -> dict[str, int]:
     """Return the gid of every daemon that registered as a service (gateways, mirrors), by name.
-    OSDs and MDS stand there with gid 0 while they report a task, such as a scrub, and go with it."""
+    OSDs and MDS with gid 0 stand there only while they report a task, such as a scrub."""
     services = status.get("servicemap", {}).get("services", {})
     return {
         f"{service}.{name}": daemon["gid"]
