@@ -346,13 +346,16 @@ def summarise(
         value, absence = _percentile(metric.quantile, merged)
     elif value is None:
         absence = "not measured"
-    flags = iter(outliers(values))
+    flagged = outliers(values)
+    if any(flagged):
+        flags = iter(flagged)
+        trials = [
+            replace(trial, outlier=trial.value is not None and next(flags)) for trial in trials
+        ]
     return MetricFigure(
         metric=metric,
         value=value,
-        trials=tuple(
-            replace(trial, outlier=trial.value is not None and next(flags)) for trial in trials
-        ),
+        trials=tuple(trials),
         # An interval needs all trials.
         interval=median_interval(values) if len(values) == len(trials) else None,
         low=min(values) if values else None,
