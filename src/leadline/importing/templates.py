@@ -164,6 +164,9 @@ class Place:
     clients: int = 0
 
 
+_BLOCK_SIZES: Final = ("block_size", "bs")
+
+
 def place_of(template: Template, fields: Mapping[str, str]) -> Place:
     """Return what the fields of one path mean."""
     by_role: dict[Role, list[tuple[str, str]]] = {role: [] for role in Role}
@@ -178,7 +181,7 @@ def place_of(template: Template, fields: Mapping[str, str]) -> Place:
     return Place(
         cluster=_joined(by_role[Role.CLUSTER]),
         target=_joined(by_role[Role.TARGET]),
-        workload=_joined(by_role[Role.WORKLOAD]),
+        workload=_joined(sorted(by_role[Role.WORKLOAD], key=lambda pair: pair[0] in _BLOCK_SIZES)),
         level=" ".join(
             value if name == "level" else f"{name}={value}" for name, value in by_role[Role.LEVEL]
         ),
