@@ -247,8 +247,8 @@ def test_a_published_study_is_found_by_its_layout(leadline: Leadline, shared: Pa
     }
     assert len(found) == 4
     # A cap: the rate does not move from depth 1 to depth 128.
-    assert found["randwrite", "iodepth=1"] == pytest.approx(499, rel=0.01)
-    assert found["randwrite", "iodepth=128"] == pytest.approx(499, rel=0.01)
+    assert found["randwrite 4k", "iodepth=1"] == pytest.approx(499, rel=0.01)
+    assert found["randwrite 4k", "iodepth=128"] == pytest.approx(499, rel=0.01)
 
 
 def test_a_zip_of_the_same(leadline: Leadline, shared: Path, tmp_path: Path) -> None:

@@ -227,16 +227,18 @@ def _assign(
         if not mine:
             continue
         logs = _named_logs(choice, mine, left, heads)
+        together = choice.bundles(tuple(left))
+        places = {name: place for place, names in enumerate(together) for name in names}
         for log, owners in logs.items():
-            if len(owners) > 1:
+            if len({places.get(owner) for owner in owners}) > 1:
                 shared[log] = owners
                 left.pop(log)
-        for names in choice.bundles(tuple(left)):
+        for place, names in enumerate(together):
             if mine.intersection(names):
-                mine_too = [
-                    log for log, (owner, *more) in logs.items() if owner in names and not more
-                ]
-                names = tuple(dict.fromkeys((*names, *mine_too)))
+                mine_too = [log for log, owners in logs.items() if places.get(owners[0]) == place]
+                names = tuple(
+                    name for name in dict.fromkeys((*names, *mine_too)) if name not in shared
+                )
                 made = Bundle(importer=choice, files={name: files[name] for name in names})
                 bundles.append((names[0], made))
                 for name in names:

@@ -24,6 +24,7 @@ AUTO: Final = "auto"
 REPEATS: Final = "repeats"
 # Auto detection takes a layout that fits at least this share of the results.
 _ENOUGH = 0.9
+_COPY: Final = "is another copy of the results"
 _DIGITS = re.compile(r"(\d+)")
 _Finder = Callable[[Sequence[str]], dict[str, Place | str]]
 
@@ -85,7 +86,8 @@ def _finder(layout: str) -> _Finder:
         return lambda names: dict(repeats_of(names))
     if layout in known:
         templates = [parse_template(text) for text in known[layout].templates]
-        return lambda names: _matches(templates, names)
+        copies = [parse_template(text) for text in known[layout].copies]
+        return lambda names: _matches(templates, names, copies)
     if "{" not in layout:
         raise LeadlineError(
             errors.USAGE,
@@ -97,11 +99,16 @@ def _finder(layout: str) -> _Finder:
     return lambda names: _matches([template], names)
 
 
-def _matches(templates: Sequence[Template], names: Sequence[str]) -> dict[str, Place | str]:
+def _matches(
+    templates: Sequence[Template], names: Sequence[str], copies: Sequence[Template] = ()
+) -> dict[str, Place | str]:
     """Return the place of each path by the first template that matches; a text says why a path has
     none although a template matches."""
     found: dict[str, Place | str] = {}
     for name in names:
+        if any(template.shortest.fullmatch(name) for template in copies):
+            found[name] = _COPY
+            continue
         for template in templates:
             try:
                 fields = template.match(name)
@@ -120,13 +127,18 @@ def _detect(gathered: Gathered, names: Sequence[str]) -> tuple[str, dict[str, Pl
     for layout in layout_names()[1:]:
         places = _finder(layout)(names)
         fit = sum(_fits(bundle, places) for bundle in gathered.bundles)
-        if fit >= max(1, _ENOUGH * len(gathered.bundles)) and (best is None or fit > best[0]):
+        results = sum(not _is_copy(bundle, places) for bundle in gathered.bundles)
+        if fit >= max(1, _ENOUGH * results) and (best is None or fit > best[0]):
             best = (fit, layout, places)
     return best[1:] if best else None
 
 
 def _fits(bundle: Bundle, places: Mapping[str, Place | str]) -> bool:
     return any(isinstance(places.get(name), Place) for name in bundle.files)
+
+
+def _is_copy(bundle: Bundle, places: Mapping[str, Place | str]) -> bool:
+    return any(places.get(name) == _COPY for name in bundle.files)
 
 
 def _placed(
@@ -144,7 +156,7 @@ def _placed(
             continue
         name = next(iter(bundle.files))
         reason = f"{found[0]}" if found else "does not match the layout"
-        refused.append(Refused(file=name, reason=reason))
+        refused.append(Refused(file=name, reason=reason, expected=reason != _COPY))
     targets = _targets([bundle.place for bundle in placed if bundle.place])
     placed = [
         replace(bundle, place=replace(bundle.place, target=targets[bundle.place]))
