@@ -1,4 +1,4 @@
-"""Known layouts on published trees: the paths are those of the repositories, and so are the contents
+"""Known layouts on published trees: the paths are those of the repositories, and the contents too
 where the corpus has them."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from leadline.units import format_size
 # All that one import may unpack, and what more than that many times its packed size may be.
 MOST_BYTES: Final = 8 << 30
 MOST_MEMBERS: Final = 200_000
-_LARGEST_RATIO: Final = 250
+LARGEST_RATIO: Final = 250
 _SMALL: Final = 64 << 20
 _DEEPEST: Final = 3
 _PIECE: Final = 1 << 20
@@ -179,9 +179,9 @@ class Unpacker:
             raise _Bomb(f"unpacks to more than {format_size(LARGEST_FILE_BYTES)}")
         if max(self.unpacked_bytes, together) > MOST_BYTES:
             raise _Bomb(f"unpacks to more than {format_size(MOST_BYTES)} with the others")
-        if together > _SMALL and together > _LARGEST_RATIO * packed:
+        if together > _SMALL and together > LARGEST_RATIO * packed:
             raise _Bomb(
-                f"unpacks to more than {_LARGEST_RATIO} times its {format_size(packed)}, as no "
+                f"unpacks to more than {LARGEST_RATIO} times its {format_size(packed)}, as no "
                 "result does"
             )
 
