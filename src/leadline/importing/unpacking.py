@@ -75,7 +75,7 @@ class Unpacker:
         except _errors() as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise
-            self._refuse(name, f"cannot be unpacked: {error or 'it is cut'}")
+            self._refuse(name, _fact(error))
         for inner, unpacked in found:
             yield from self.unpack(inner, unpacked, depth + 1)
 
@@ -145,8 +145,10 @@ class Unpacker:
                 except _Bomb as error:
                     self._refuse(shown, str(error))
                     continue
-                except (zipfile.BadZipFile, EOFError, NotImplementedError, zlib.error) as error:
-                    self._refuse(shown, f"cannot be unpacked: {error}")
+                except _errors() as error:
+                    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                        raise
+                    self._refuse(shown, _fact(error))
                     continue
                 yield f"{name}/{_inside(member.filename)}", unpacked
 
@@ -184,6 +186,11 @@ class Unpacker:
                 f"unpacks to more than {LARGEST_RATIO} times its {format_size(packed)}, as no "
                 "result does"
             )
+
+
+def _fact(error: Exception) -> str:
+    what = "a name in it is no text" if isinstance(error, UnicodeError) else error
+    return f"cannot be unpacked: {what or 'it is cut'}"
 
 
 def _kind(path: Path) -> str | None:
@@ -332,10 +339,14 @@ class _Zstd(RawIOBase):
 
 
 def _errors() -> tuple[type[Exception], ...]:
+    """List what damaged archives raise; names that are no UTF-8 a ValueError, and unknown versions
+    of zip NotImplementedError."""
     import zstandard
 
     return (
+        NotImplementedError,
         OSError,
+        ValueError,
         EOFError,
         zlib.error,
         lzma.LZMAError,
