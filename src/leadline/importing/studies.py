@@ -58,10 +58,14 @@ def arrange(gathered: Gathered, layout: str, folder: str) -> Arranged:
             raise _matches_nothing(layout, names, places)
     bundles, refused = _placed(gathered.bundles, places, folder)
     fit = sum(_fits(bundle, places) for bundle in gathered.bundles)
+    # What lies where the layout has a result should have been one.
+    lost = _finder(layout)([one.file for one in gathered.refused])
+    before = (
+        replace(one, expected=one.expected or isinstance(lost.get(one.file), Place))
+        for one in gathered.refused
+    )
     return Arranged(
-        gathered=Gathered(
-            bundles=tuple(_with_clients(bundles)), refused=(*gathered.refused, *refused)
-        ),
+        gathered=Gathered(bundles=tuple(_with_clients(bundles)), refused=(*before, *refused)),
         layout=layout,
         reason=f"{fit} of {len(gathered.bundles)} results match",
     )
@@ -239,6 +243,13 @@ def _matches_nothing(
     layout: str, names: Sequence[str], places: Mapping[str, Place | str]
 ) -> LeadlineError:
     shown = names[:3]
+    if any(isinstance(place, str) and place != _COPY for place in places.values()):
+        return LeadlineError(
+            errors.USAGE,
+            f"the layout {layout[:200]!r} matches {len(places)} result files in two ways",
+            context=[f"{name}: {places.get(name, 'does not match')}" for name in shown],
+            hint="separate the fields by '/', or limit one: {name=#}, {name=word}, {name=a|b}",
+        )
     return LeadlineError(
         errors.USAGE,
         f"the layout {layout[:200]!r} matches none of {len(names)} result files",

@@ -189,8 +189,9 @@ class Unpacker:
 
 
 def _fact(error: Exception) -> str:
-    what = "a name in it is no text" if isinstance(error, UnicodeError) else error
-    return f"cannot be unpacked: {what or 'it is cut'}"
+    if isinstance(error, UnicodeError):
+        return "cannot be unpacked: a name in it is no text"
+    return f"cannot be unpacked: {'it is cut' if isinstance(error, EOFError) else error}"
 
 
 def _kind(path: Path) -> str | None:

@@ -372,10 +372,15 @@ def _opposite(evidence: CellEvidence) -> bool:
     if evidence.causes != (ZONES,) or not domains or not all(map(all, domains)):
         return False
     cell = evidence.cell
-    direction = cell.speed if cell.speed in CHANGED else cell.tail
     if all(before < after for before, after in domains):
-        return direction is Verdict.BETTER
-    return direction is Verdict.WORSE and all(before > after for before, after in domains)
+        expected = Verdict.WORSE
+    elif all(before > after for before, after in domains):
+        expected = Verdict.BETTER
+    else:
+        return False
+    if cell.speed in CHANGED:
+        return cell.speed is not expected
+    return not cell.indices((expected,))
 
 
 def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:
