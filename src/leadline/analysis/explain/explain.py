@@ -378,9 +378,9 @@ def _opposite(evidence: CellEvidence) -> bool:
         expected = Verdict.BETTER
     else:
         return False
-    if cell.speed in CHANGED:
-        return cell.speed is not expected
-    return not cell.indices((expected,))
+    # What the sentence on the cell states.
+    direction = cell.speed if cell.speed in CHANGED else cell.tail
+    return direction in CHANGED and direction is not expected
 
 
 def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:
