@@ -204,12 +204,17 @@ def _verified(
     if verifications is None:
         return []
     runs = (comparison.baseline.run, comparison.candidate.run)
-    found = {run.path: (run.id, one) for run, one in zip(runs, verifications, strict=True)}
-    if all(one.ok for _, one in found.values()):
+    found = {
+        run.path: (run.id, verification)
+        for run, verification in zip(runs, verifications, strict=True)
+    }
+    if all(verification.ok for _, verification in found.values()):
         names = listed(name for name, _ in found.values())
         verb = f"archives of {names} are" if len(found) > 1 else f"archive of {names} is"
-        return [f"The {verb} intact: {_checked(one for _, one in found.values())}."]
-    return [_verified_text(name, one) for name, one in found.values()]
+        return [
+            f"The {verb} intact: {_checked(verification for _, verification in found.values())}."
+        ]
+    return [_verified_text(name, verification) for name, verification in found.values()]
 
 
 def _checked(verifications: Iterable[Verification]) -> str:
