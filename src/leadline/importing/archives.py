@@ -238,6 +238,7 @@ class _Intake:
         level = bundle.place.level if bundle.place else ""
         target = self._target(result, file)
         trial = imported_trial(self._trials, target, file, tool, result, level)
+        trial = replace(trial, clients=len(set(source.clients)) + len(source.absent))
         draft.labels.take(trial.target, result.labels, file)
         record = _record(trial, source, result)
         if self.raw and draft.path:
