@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import combinations
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +116,7 @@ def resampled_scores(
         for weight, trials in zip(weights, target, strict=True):
             values = np.asarray(trials, dtype=np.float64)
             drawn = values[(draws[:, : len(values)] * len(values)).astype(np.intp)]
-            found[number] += weight * (np.median(drawn, axis=1) - np.median(values))
+            found[number] += weight * (np.mean(drawn, axis=1) - np.mean(values))
     return found
 
 
@@ -235,8 +236,12 @@ class RankedNumbers:
         return value
 
     def turned(self, target: str, number: int) -> float:
-        """Return the logarithm of a number, with the sign that makes more better."""
-        return _sign(self.objectives[number].metric) * math.log(self._value(target, number))
+        """Return the logarithm of a number, with the sign that makes more better: the mean over
+        trials where they are repeated, as the verdicts estimate it."""
+        trials = self.sample(target, number).trials
+        repeated = len(trials) > 1 and all(value > 0 for value in trials)
+        values = trials if repeated else (self._value(target, number),)
+        return _sign(self.objectives[number].metric) * fmean(map(math.log, values))
 
     def sample(self, target: str, number: int) -> Sample:
         if (target, number) not in self._made:
@@ -333,9 +338,9 @@ MOST_BY_FIGURE = 60
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A target's place. `rank`, `interval` (the rank interval: lowest and highest rank that the
-    trials allow), `score` (1 = the baseline) and its 95 % interval are None where a number is
-    missing; the score's interval also for the baseline and with too few trials. `values` are those
-    of the objectives, in base units, None where missing or refused."""
+    trials allow), `score` (1 = the baseline) and its interval (of 95 % or more) are None where a
+    number is missing; the score's interval also for the baseline and without repeated trials.
+    `values` are those of the objectives, in base units, None where missing or refused."""
 
     target: str
     rank: int | None = None
@@ -385,6 +390,14 @@ class Ranking:
         """Return whether the two targets differ significantly."""
         judgement = self.between(one, other)
         return judgement.verdict in (Verdict.BETTER, Verdict.WORSE)
+
+    def first_of(self, names: Sequence[str]) -> list[str]:
+        """Return which of these complete targets, given by descending score, share the first rank
+        among themselves."""
+        pairs = list(combinations(range(len(names)), 2))
+        judgements = [self.between(names[high], names[low]) for high, low in pairs]
+        ranks = ranks_of(better_than(len(names), pairs, judgements))
+        return [name for name, rank in zip(names, ranks, strict=True) if rank == 1]
 
     def between(self, one: str, other: str) -> Judgement:
         """Return the judgement of two complete targets; the candidate has the higher score."""

@@ -74,6 +74,11 @@ class Estimate:
     correlation: float = 0.0
 
     @property
+    def freedom_of_prior(self) -> float:
+        """The degrees of freedom that comparable cells add."""
+        return max(min(self.scale_freedom, 1e6) - self.own_freedom, 0.0)
+
+    @property
     def ratio(self) -> float:
         return math.exp(min(max(self.value, -_WIDEST), _WIDEST))
 
@@ -82,9 +87,7 @@ class Estimate:
         return intervals([self], [level])[0]
 
 
-def intervals(
-    estimates: Sequence[Estimate], levels: Sequence[float]
-) -> list[tuple[float, float]]:
+def intervals(estimates: Sequence[Estimate], levels: Sequence[float]) -> list[tuple[float, float]]:
     """Compute the interval of each ratio at its level, by Student's t on the log scale."""
     from scipy.special import stdtrit
 

@@ -1,9 +1,9 @@
 """Moderated variances: each cell's own variance, shrunk towards a prior of comparable cells.
 
 The model is limma's: a true variance is s0^2 d0 / chi^2(d0), so that an observed one follows
-s0^2 F(d, d0). Sources: Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004) 3,
-section 6.2 (moments); Phipson et al., Annals of Applied Statistics 10 (2016) 946 (robust: one cell
-with a wild trial neither widens the other cells nor borrows their precision).
+s0^2 F(d, d0). Sources: Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004)
+3, section 6.2 (moments); Phipson et al., Annals of Applied Statistics 10 (2016) 946 (robust: one
+cell with a wild trial neither widens the other cells nor borrows their precision).
 """
 
 from __future__ import annotations
@@ -37,13 +37,11 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moderated:
-    """Posterior variances and their degrees of freedom, shape (cells,). `outlier` is the probability
-    that a cell's variance does not follow the prior."""
+    """Posterior variances and their degrees of freedom, shape (cells,)."""
 
     prior: Prior
     variance: Values
     freedom: Values
-    outlier: Values
 
 
 def moderate(variances: Values, freedom: Values, *, most_freedom: float | None = None) -> Moderated:
@@ -56,11 +54,9 @@ def moderate(variances: Values, freedom: Values, *, most_freedom: float | None =
     freedom = np.asarray(freedom, dtype=np.float64)
     if len(variances) < FEWEST_CELLS:
         none = Prior(cells=len(variances), variance=float("nan"), freedom=0.0)
-        return Moderated(
-            prior=none, variance=variances, freedom=freedom, outlier=np.zeros(len(variances))
-        )
+        return Moderated(prior=none, variance=variances, freedom=freedom)
     most = float(freedom.sum()) if most_freedom is None else most_freedom
-    prior, weights, outlier = _fit_robustly(variances, freedom)
+    prior, weights = _fit_robustly(variances, freedom)
     # Of a weight without bound nothing of a cell's own variance is left.
     bound = np.isfinite(weights)
     finite = np.where(bound, weights, 0.0)
@@ -69,7 +65,6 @@ def moderate(variances: Values, freedom: Values, *, most_freedom: float | None =
         prior=prior,
         variance=np.where(bound, own, prior.variance),
         freedom=np.maximum(np.minimum(freedom + weights, most), freedom),
-        outlier=outlier,
     )
 
 
@@ -110,8 +105,8 @@ def inverse_trigamma(value: float) -> float:
 # --- robust hyperparameters ---------------------------------------------------------------------
 
 
-def _fit_robustly(variances: Values, freedom: Values) -> tuple[Prior, Values, Values]:
-    """Return the prior, its weight for each cell, and each cell's probability to be an outlier.
+def _fit_robustly(variances: Values, freedom: Values) -> tuple[Prior, Values]:
+    """Return the prior, and its weight for each cell.
 
     limma's fitFDistRobustly, without a trend: moments of winsorised log variances, then less weight
     for cells whose variance is beyond what the prior explains.
@@ -122,7 +117,7 @@ def _fit_robustly(variances: Values, freedom: Values) -> tuple[Prior, Values, Va
     plain = fit_prior(variances, freedom)
     everywhere = np.full(count, plain.freedom)
     if max(_TAILS) < 1 / count:
-        return plain, everywhere, np.zeros(count)
+        return plain, everywhere
     df = float(freedom.max())
     variances = _with_equal_freedom(variances, freedom, df, plain)
     logs = np.log(variances)
@@ -140,9 +135,9 @@ def _fit_robustly(variances: Values, freedom: Values) -> tuple[Prior, Values, Va
         expected = _winsorised_moments(df, np.inf)[0]
         value = np.exp(centre + mean - expected)
         prior = Prior(cells=count, variance=float(value), freedom=float("inf"))
-        return prior, *_weights_of_alike(variances / value, df)
+        return prior, _weights_of_alike(variances / value, df)
     if np.isinf(plain.freedom):
-        return plain, everywhere, np.zeros(count)
+        return plain, everywhere
     weight = plain.freedom
     if excess(weight) < 0:
         # d0 / (1 + d0) is between the moment estimate's and 1.
@@ -157,7 +152,7 @@ def _fit_robustly(variances: Values, freedom: Values) -> tuple[Prior, Values, Va
         weight = middle / (1 - middle)
     value = np.exp(centre + mean - _winsorised_moments(df, weight)[0])
     prior = Prior(cells=count, variance=float(value), freedom=weight)
-    return prior, *_weights(variances / value, df, weight)
+    return prior, _weights(variances / value, df, weight)
 
 
 def _with_equal_freedom(variances: Values, freedom: Values, df: float, prior: Prior) -> Values:
@@ -178,7 +173,7 @@ def _with_equal_freedom(variances: Values, freedom: Values, df: float, prior: Pr
     return found
 
 
-def _weights_of_alike(ratios: Values, df: float) -> tuple[Values, Values]:
+def _weights_of_alike(ratios: Values, df: float) -> Values:
     """The weights under an infinite prior: outliers get a finite one."""
     count = len(ratios)
     tails = _tail(ratios, df, np.inf)
@@ -186,16 +181,16 @@ def _weights_of_alike(ratios: Values, df: float) -> tuple[Values, Values]:
     weights = np.where(regular < 1, regular * count * df, np.inf)
     order = np.argsort(tails, kind="stable")
     weights[order] = np.maximum.accumulate(weights[order])
-    return weights, 1 - regular
+    return weights
 
 
-def _weights(ratios: Values, df: float, weight: float) -> tuple[Values, Values]:
+def _weights(ratios: Values, df: float, weight: float) -> Values:
     """The weights under a finite prior, not smaller for a less extreme variance."""
     count = len(ratios)
     tails = _tail(ratios, df, weight)
     regular = np.minimum(tails / _empirical_tails(ratios), 1.0)
     if not (regular < 1).any():
-        return np.full(count, weight), np.zeros(count)
+        return np.full(count, weight)
     least = float(tails.min())
     of_outlier = 0.0
     if least > 0:
@@ -209,7 +204,7 @@ def _weights(ratios: Values, df: float, weight: float) -> tuple[Values, Values]:
     lowest = int(np.argmin(means))
     ordered[: lowest + 1] = means[lowest]
     weights[order] = np.maximum.accumulate(ordered)
-    return weights, 1 - regular
+    return weights
 
 
 def _empirical_tails(ratios: Values) -> Values:
@@ -254,8 +249,9 @@ def _winsorised_moments(df: float, weight: float) -> tuple[float, float]:
     F / (1 + F)."""
     from scipy.special import betaln, gammaln
 
-    ends = _tail_inverse(np.array([_TAILS[0]]), df, weight, lower=True)[0], (
-        _tail_inverse(np.array([_TAILS[1]]), df, weight)[0]
+    ends = (
+        _tail_inverse(np.array([_TAILS[0]]), df, weight, lower=True)[0],
+        (_tail_inverse(np.array([_TAILS[1]]), df, weight)[0]),
     )
     first, last = (end / (1 + end) for end in ends)
     nodes, weights = _nodes()
