@@ -20,8 +20,7 @@ def overall_effect(values: Sequence[float], errors: Sequence[float], between: fl
     `errors` are the standard errors of the cells' own `values`, 0 where unknown: the variance over
     cells then includes them. `between` is the standard error that separate runs add: all cells
     share it. Variance between cells by Paule and Mandel, Journal of Research of the NBS 87 (1982)
-    377; standard error by Hartung and Knapp, Statistics in Medicine 20 (2001) 3875, not below that
-    of the fixed weights.
+    377; standard error by Hartung and Knapp, Statistics in Medicine 20 (2001) 3875.
     """
     effects, squares = np.asarray(values), np.asarray(errors) ** 2
     count = len(effects)
@@ -31,8 +30,7 @@ def overall_effect(values: Sequence[float], errors: Sequence[float], between: fl
     weights = 1 / np.maximum(squares + spread, 1e-12)
     mean = float((weights * effects).sum() / weights.sum())
     scatter = float((weights * (effects - mean) ** 2).sum()) / (count - 1)
-    own = max(scatter, 1.0 if squares.any() else 0.0) / float(weights.sum())
-    own = max(own, 1e-12)
+    own = max(scatter / float(weights.sum()), 1e-12)
     freedom = (count - 1) * (1 + between**2 / own) ** 2
     return Estimate(
         value=mean,
