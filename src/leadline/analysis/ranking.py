@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import combinations
-from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +34,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
+from leadline.stats.effects import location
 from leadline.text import did_you_mean, shortened
 
 Values = npt.NDArray[np.float64]
@@ -236,12 +236,8 @@ class RankedNumbers:
         return value
 
     def turned(self, target: str, number: int) -> float:
-        """Return the logarithm of a number, with the sign that makes more better: the mean over
-        trials where they are repeated, as the verdicts estimate it."""
-        trials = self.sample(target, number).trials
-        repeated = len(trials) > 1 and all(value > 0 for value in trials)
-        values = trials if repeated else (self._value(target, number),)
-        return _sign(self.objectives[number].metric) * fmean(map(math.log, values))
+        """Return the logarithm of a number, with the sign that makes more better."""
+        return _sign(self.objectives[number].metric) * math.log(self._value(target, number))
 
     def sample(self, target: str, number: int) -> Sample:
         if (target, number) not in self._made:
@@ -424,16 +420,19 @@ def rank(
     missing = {name: table.missing(name) for name in names}
     base = _baseline(missing, baseline)
     whole = sorted(name for name in names if not missing[name])
-    scores = {name: table.log_score(name, base) for name in whole if base is not None}
-    whole.sort(key=lambda name: (-scores[name], name))
+    only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
+    composites = {name: table.composite(name, base) for name in whole if base is not None}
+    scores = _log_scores(table, composites, base, only) if base is not None else {}
+    # The order does not depend on the baseline.
+    places = {name: _place(sample, only) for name, sample in composites.items()}
+    whole.sort(key=lambda name: (-places[name], name))
     tiers = tuple(
         _tiers(table, number, missing, band, noise(objective))
         for number, objective in enumerate(question.objectives)
         if len(names) <= MOST_BY_FIGURE
     )
-    samples = [table.composite(name, base) for name in whole if base is not None]
+    samples = [composites[name] for name in whole]
     floor = sum(objective.weight * noise(objective) for objective in question.objectives)
-    only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
     pairs, judgements = _judge_pairs(samples, only, band, floor)
     better = better_than(len(whole), pairs, judgements)
     intervals = verdict_intervals(better, pairs, judgements)
@@ -481,6 +480,33 @@ def rank(
         judgements=found,
         resampled=resampled,
     )
+
+
+def _place(sample: Sample, metric: Metric) -> float:
+    """Return the logarithm by which targets are ordered: of the trials where they are repeated,
+    else of the figure."""
+    repeated = len(sample.trials) > 1 and all(value > 0 for value in sample.trials)
+    log = location(sample.trials) if repeated else math.log(sample.value or 1.0)
+    return _sign(metric) * log
+
+
+def _log_scores(
+    table: RankedNumbers, composites: Mapping[str, Sample], baseline: str, metric: Metric
+) -> dict[str, float]:
+    """Return the logarithm of each target's score: the estimate that its verdict against the
+    baseline tests; without repeated trials the mean of the figures' logarithms."""
+    judged = judge(
+        [
+            Pair(metric=metric, candidate=sample, baseline=composites[baseline])
+            for sample in composites.values()
+        ]
+    )
+    return {
+        name: _sign(metric) * one.estimate.value
+        if one.estimate is not None and one.evidence is Evidence.TRIALS and name != baseline
+        else table.log_score(name, baseline)
+        for name, one in zip(composites, judged, strict=True)
+    }
 
 
 def _score_intervals(

@@ -309,7 +309,8 @@ def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
     given = {
         Reason.CORRELATED: estimate.correlation > 0,
         Reason.WILD_TRIAL: estimate.trimmed,
-        Reason.OWN_SCATTER: any(prior.cells < FEWEST_CELLS for prior in estimate.priors),
+        Reason.OWN_SCATTER: draft.comparable
+        and any(prior.cells < FEWEST_CELLS for prior in estimate.priors),
     }
     reasons = (reason for reason, applies in given.items() if applies)
     return replace(

@@ -87,6 +87,11 @@ class Estimate:
         return intervals([self], [level])[0]
 
 
+def location(values: Sequence[float]) -> float:
+    """Compute the mean logarithm of at least two positive values, trimmed where one is wild."""
+    return float(_means([np.log(np.asarray(values))], 0.0).mean[0])
+
+
 def intervals(estimates: Sequence[Estimate], levels: Sequence[float]) -> list[tuple[float, float]]:
     """Compute the interval of each ratio at its level, by Student's t on the log scale."""
     from scipy.special import stdtrit
