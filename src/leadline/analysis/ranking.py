@@ -422,10 +422,9 @@ def rank(
     whole = sorted(name for name in names if not missing[name])
     only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
     composites = {name: table.composite(name, base) for name in whole if base is not None}
-    scores = _log_scores(table, composites, base, only) if base is not None else {}
-    # The order does not depend on the baseline.
     places = {name: _place(sample, only) for name, sample in composites.items()}
-    whole.sort(key=lambda name: (-places[name], name))
+    scores = {name: place - places[base] for name, place in places.items() if base is not None}
+    whole.sort(key=lambda name: (-scores[name], name))
     tiers = tuple(
         _tiers(table, number, missing, band, noise(objective))
         for number, objective in enumerate(question.objectives)
@@ -434,6 +433,9 @@ def rank(
     samples = [composites[name] for name in whole]
     floor = sum(objective.weight * noise(objective) for objective in question.objectives)
     pairs, judgements = _judge_pairs(samples, only, band, floor)
+    found = {
+        (whole[high], whole[low]): one for (high, low), one in zip(pairs, judgements, strict=True)
+    }
     better = better_than(len(whole), pairs, judgements)
     intervals = verdict_intervals(better, pairs, judgements)
     ranks = ranks_of(better)
@@ -451,9 +453,6 @@ def rank(
             drawn[number] += scores[name]
         of_ranks = resampled_ranks(drawn, max(band, floor))
         intervals = [_hull(*both) for both in zip(intervals, of_ranks, strict=True)]
-    found = {
-        (whole[high], whole[low]): one for (high, low), one in zip(pairs, judgements, strict=True)
-    }
     of_scores = _score_intervals(found, base, turned=only.is_latency)
     complete = [
         Standing(
@@ -461,7 +460,7 @@ def rank(
             rank=ranks[number],
             interval=intervals[number],
             score=math.exp(scores[name]),
-            score_interval=of_scores.get(name),
+            score_interval=_around(scores[name], of_scores.get(name)),
             values=table.values(name),
         )
         for number, name in enumerate(whole)
@@ -483,30 +482,11 @@ def rank(
 
 
 def _place(sample: Sample, metric: Metric) -> float:
-    """Return the logarithm by which targets are ordered: of the trials where they are repeated,
-    else of the figure."""
+    """Return the logarithm of a target's figure, more is better: as the verdicts estimate it from
+    its trials where they are repeated."""
     repeated = len(sample.trials) > 1 and all(value > 0 for value in sample.trials)
     log = location(sample.trials) if repeated else math.log(sample.value or 1.0)
     return _sign(metric) * log
-
-
-def _log_scores(
-    table: RankedNumbers, composites: Mapping[str, Sample], baseline: str, metric: Metric
-) -> dict[str, float]:
-    """Return the logarithm of each target's score: the estimate that its verdict against the
-    baseline tests; without repeated trials the mean of the figures' logarithms."""
-    judged = judge(
-        [
-            Pair(metric=metric, candidate=sample, baseline=composites[baseline])
-            for sample in composites.values()
-        ]
-    )
-    return {
-        name: _sign(metric) * one.estimate.value
-        if one.estimate is not None and one.evidence is Evidence.TRIALS and name != baseline
-        else table.log_score(name, baseline)
-        for name, one in zip(composites, judged, strict=True)
-    }
 
 
 def _score_intervals(
@@ -524,6 +504,14 @@ def _score_intervals(
             low, high = 1 / high, 1 / low
         found[candidate if other == baseline else other] = (low, high)
     return found
+
+
+def _around(score: float, interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Widen the interval of a ratio to the score (a logarithm): of trials in pairs another trial
+    may be wild than of a target's own."""
+    if interval is None:
+        return None
+    return min(interval[0], math.exp(score)), max(interval[1], math.exp(score))
 
 
 def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

@@ -30,6 +30,9 @@ FEWEST_FOR_WILD = 6
 # The share trimmed at each end where a trial is wild.
 TRIM = 0.2
 _WIDEST = 700.0
+_NORMAL = 1.959963984540054
+# From here on Student's t is the normal distribution.
+_NORMAL_FREEDOM = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,17 +136,33 @@ def estimate_effects(samples: Sequence[TwoSamples]) -> tuple[Estimate, ...]:
 
 
 def _between_runs(estimate: Estimate, sample: TwoSamples) -> Estimate:
-    """Add the variance between runs, which trials do not show: degrees of freedom by
-    Satterthwaite."""
+    """Add the variance between runs, which trials do not show."""
     if sample.between == 0:
         return estimate
     own, added = estimate.error**2, 2 * sample.between**2
     return replace(
         estimate,
         error=math.sqrt(own + added),
-        freedom=estimate.freedom * ((own + added) / own) ** 2,
+        freedom=combined_freedom(own, estimate.freedom, added),
         between=math.sqrt(added),
     )
+
+
+def combined_freedom(own: float, freedom: float, added: float) -> float:
+    """Return the degrees of freedom of an estimated variance `own` and a known one `added`.
+
+    The quantile of 95 % is the mean of t and normal quantile, weighted by the variances (as in
+    Cochran's test). Satterthwaite's formula would make the interval narrower than that of the
+    estimated variance alone where it has few degrees of freedom.
+    """
+    from scipy.special import stdtridf, stdtrit
+
+    if freedom >= _NORMAL_FREEDOM:
+        return freedom
+    square = float(stdtrit(freedom, 0.975)) ** 2
+    mixed = math.sqrt((square * own + _NORMAL**2 * added) / (own + added))
+    found = float(stdtridf(0.975, mixed)) if mixed > _NORMAL * (1 + 1e-6) else _NORMAL_FREEDOM
+    return min(max(found, freedom), _NORMAL_FREEDOM)
 
 
 # --- the mean and variance of one sample -------------------------------------------------------

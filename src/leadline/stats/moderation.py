@@ -53,7 +53,7 @@ def moderate(variances: Values, freedom: Values, *, most_freedom: float | None =
     variances = np.asarray(variances, dtype=np.float64)
     freedom = np.asarray(freedom, dtype=np.float64)
     if len(variances) < FEWEST_CELLS:
-        none = Prior(cells=len(variances), variance=float("nan"), freedom=0.0)
+        none = Prior(cells=len(variances), variance=0.0, freedom=0.0)
         return Moderated(prior=none, variance=variances, freedom=freedom)
     most = float(freedom.sum()) if most_freedom is None else most_freedom
     prior, weights = _fit_robustly(variances, freedom)

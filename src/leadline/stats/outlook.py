@@ -115,7 +115,7 @@ def _decided(
     own = (number - 1) * np.where(paired > 0, 1, 2)
     square = scale**2 / number
     error = np.sqrt(square + between**2)
-    freedom = np.minimum((own + prior) * (1 + between**2 / square) ** 2, 1e12)
+    freedom = np.minimum(own + prior, 1e12)
     beyond, inside = -stdtrit(freedom, tails), -stdtrit(freedom, 0.025)
     below = (ratios - margin[0][:, None]) / error[:, None]
     above = (ratios - margin[1][:, None]) / error[:, None]

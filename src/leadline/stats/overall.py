@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leadline.stats.effects import Estimate
+from leadline.stats.effects import Estimate, combined_freedom
 
 # Two cells do not show how cells differ.
 FEWEST = 3
@@ -31,7 +31,7 @@ def overall_effect(values: Sequence[float], errors: Sequence[float], between: fl
     mean = float((weights * effects).sum() / weights.sum())
     scatter = float((weights * (effects - mean) ** 2).sum()) / (count - 1)
     own = max(scatter / float(weights.sum()), 1e-12)
-    freedom = (count - 1) * (1 + between**2 / own) ** 2
+    freedom = combined_freedom(own, count - 1, between**2)
     return Estimate(
         value=mean,
         error=math.sqrt(own + between**2),
