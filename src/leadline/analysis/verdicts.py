@@ -1,6 +1,6 @@
 """The verdict on two samples: `better`, `worse`, `same`, `inconclusive`, `not comparable`.
 
-The rules and the reasons for them are in docs/adr/0024-one-model-for-verdicts.md.
+The rules and the reasons for them are in docs/adr/0025-one-model-for-verdicts.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from leadline.stats.outlook import detectable, trials_needed
 from leadline.stats.series import mean_standard_error_share
 
 # Standard deviation of a system's value from one run to another day's, as a share, where nothing
-# better is known (docs/adr/0024-one-model-for-verdicts.md).
+# better is known (docs/adr/0025-one-model-for-verdicts.md).
 BETWEEN_RUNS = 0.05
 # 90th percentile of the coefficient of variation of 180 groups of three runs on a production Ceph
 # cluster, with n - 1 (methodology, section 3): the scatter that one trial cannot show.
