@@ -64,7 +64,7 @@ def test_the_study_has_the_published_range_and_not_the_published_headline(tmp_pa
     found = study(tmp_path)
     assert key_finding(found) == (
         "multi-zone vs single-zone: writes 21.3 % fewer IOPS in small blocks overall "
-        "(-32.4 % to -8.3 %; worse in 6 of 7 cells); single trials."
+        "(-33.0 % to -7.6 %; worse in 6 of 7 cells); single trials."
     )
     assert "missing on both systems: rep3-virt · random-rw-4k" in " ".join(summary(found))
     assert 4 <= len(summary(found)) <= 1 + MOST_TAKEAWAYS
