@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.stats import ttest_ind
@@ -35,19 +36,19 @@ def main() -> None:
     base = least(welch)
     print(f"{cells} cells, scipy's Welch one by one: {base:.2f} s")
     for name, paired in (("independent", False), ("interleaved", True)):
-        pairs = [pair(*row, paired, at) for at, row in enumerate(noisy.tolist())]
-        took = least(lambda pairs=pairs: judge(pairs))
+        pairs = [pair(row, paired, at) for at, row in enumerate(noisy.tolist())]
+        took = least(partial(judge, pairs))
         print(f"judged, {name}: {took:.2f} s, {took / base:.2f} of that")
 
 
-def pair(baseline: list[float], candidate: list[float], paired: bool, at: int) -> Pair:
+def pair(sides: list[list[float]], paired: bool, at: int) -> Pair:
     samples = [
         Sample(
             value=float(np.median(values)),
             trials=tuple(values),
             blocks=tuple(("x" if paired else name, block) for block in range(TRIALS)),
         )
-        for name, values in (("a", baseline), ("b", candidate))
+        for name, values in zip("ab", sides, strict=True)
     ]
     metrics = list(Metric)
     return Pair(metric=metrics[at % len(metrics)], baseline=samples[0], candidate=samples[1])
