@@ -214,7 +214,7 @@ def test_the_overall_effect_has_an_interval_with_the_days_of_both_runs(leadline:
         return dict(found)
 
     across, known = small_writes(), small_writes("--between-runs", "0")
-    assert across["cells"] == known["cells"] == 7
+    assert across["cells"] == known["cells"] == 6
     assert across["ratio"] == known["ratio"]
     assert across["interval"][0] < known["interval"][0] < known["interval"][1] < 0.9
 
