@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,20 @@ def test_nothing_heavy_is_imported(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("arguments", [["clean"], ["list"], ["show"]])
+def test_no_client_of_kubernetes_is_imported_without_need(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    code = CODE.format(arguments=arguments, heavy=("lightkube", "httpx2"))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LEADLINE_RUNS": str(tmp_path)},
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
 
 
 def test_every_verb_has_its_file_a_summary_and_an_example() -> None:

@@ -1,7 +1,8 @@
 """`kill -9` at random moments of a run, its resume and its cleaning: no reported trial is lost, the
 archive can be completed and verified, and nothing stays on the target or among the processes.
 
-`LEADLINE_KILLS` is the number of runs (40 in `make test-thorough`, 1,000 in `make test-deep`).
+`LEADLINE_KILLS` is the number of runs (40 in `make test-thorough`, 1,000 in `make test-deep`);
+`LEADLINE_KILLS_FROM` is the number of the first, to continue a series.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ import pytest
 
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import list_runs
+from leadline.archive.verify import verify
 from tests.real.conftest import command, environment, fio_processes
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
 KILLS = int(os.environ.get("LEADLINE_KILLS", "40"))
+FIRST = int(os.environ.get("LEADLINE_KILLS_FROM", "0"))
 AT_ONCE = 4
 TRIALS = 4
 PLAN = ("--profile", "quick", "--runtime", "200ms", "--ramp", "0", "--size", "1M", "--repeats", "1")
@@ -109,35 +112,38 @@ class Try:
 def attempt(number: int, folder: Path, span_s: float) -> Try:
     """Kill one run somewhere, and check all that must hold. Raises AssertionError."""
     chance = random.Random(number)
-    one = Try(folder, chance, span_s)
-    one.target.mkdir(parents=True)
-    run = ("run", "--target", f"dir:{one.target}", *PLAN)
-    one.kill(chance.choice(["main", "group", "worker", "seal"]), *run)
+    killed = Try(folder, chance, span_s)
+    killed.target.mkdir(parents=True)
+    run = ("run", "--target", f"dir:{killed.target}", *PLAN)
+    killed.kill(chance.choice(["main", "group", "worker", "seal"]), *run)
     runs = folder / "runs"
-    assert one.have() >= one.reported, "a reported trial is lost"
+    assert killed.have() >= killed.reported, "a reported trial is lost"
     while list_runs(runs) and chance.random() < 0.3:
         if chance.random() < 0.5:
-            one.kill("clean", "clean")
+            killed.kill("clean", "clean")
         else:
             what = chance.choice(["main", "group", "seal"])
-            one.kill(what, "run", "--resume", "@latest")
-        assert one.have() >= one.reported, "a reported trial is lost"
+            killed.kill(what, "run", "--resume", "@latest")
+        assert killed.have() >= killed.reported, "a reported trial is lost"
     if list_runs(runs):
-        status, said = one.finish("run", "--resume", "@latest", "--retry-failed")
+        status, said = killed.finish("run", "--resume", "@latest", "--retry-failed")
         assert status in (0, 1) or "lacks no trial" in said, f"{status}: {said}"
-        one.sealed += "it is sealed now" in said
-    status, said = one.finish("clean")
+        killed.sealed += "it is sealed now" in said
+    status, said = killed.finish("clean")
     assert status == 0, said
-    assert sorted(one.target.iterdir()) == [], "something stays on the target"
+    assert sorted(killed.target.iterdir()) == [], "something stays on the target"
     left = [path.name for path in runs.rglob(".*")] if runs.exists() else []
     assert left == [], "something hidden stays among the runs"
     for stored in list_runs(runs):
         assert stored.complete
         assert len(stored.trials) == TRIALS
-        status, said = one.finish("verify", stored.path)
-        assert status == 0, said
+        assert verify(stored).ok
     shutil.rmtree(folder)
-    return one
+    return killed
+
+
+def total_kills(tries: list[Try]) -> Counter[str]:
+    return sum((each.kills for each in tries), Counter[str]())
 
 
 def test_a_kill_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:
@@ -155,15 +161,19 @@ def test_a_kill_loses_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     def check(number: int) -> None:
         try:
             done.append(attempt(number, tmp_path / f"try-{number}", span_s))
-        except AssertionError as error:
-            problems.append(f"try {number}: {error}")
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            said = (tmp_path / f"try-{number}" / "err").read_text()
+            problems.append(f"try {number}: {error}: {said[-2000:]}")
+            sys.stderr.write(f"{problems[-1]}\n")
+        if number % 50 == 49:
+            sys.stderr.write(f"{len(done)} of {KILLS} done: {dict(total_kills(done))}\n")
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(check, range(KILLS)))
-    kills = sum((one.kills for one in done), Counter[str]())
+        list(pool.map(check, range(FIRST, FIRST + KILLS)))
+    kills = total_kills(done)
     sys.stderr.write(
         f"{KILLS} runs of {span_s:.1f} s; kills that met a living process: {dict(kills)}; "
-        f"{sum(one.sealed for one in done)} lacked nothing but the seal\n"
+        f"{sum(each.sealed for each in done)} lacked nothing but the seal\n"
     )
     assert problems == []
     assert kills.total() >= KILLS // 3, "too few kills met a living process"

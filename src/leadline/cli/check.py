@@ -84,7 +84,9 @@ def describe(plan: Plan) -> str:
     ]
     lines += [_later(plan, follow_up) for follow_up in plan.follow_ups]
     for (cluster, pool), layout in shared_layouts(plan).items():
-        parts = ", ".join(f"{part.value} {format_size(one.size)}" for part, one in layout.items())
+        parts = ", ".join(
+            f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()
+        )
         whole = format_size(sum(file.size for file in layout.values()))
         on = f"{pool} of {cluster}" if len(plan.clusters) > 1 else pool
         lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")

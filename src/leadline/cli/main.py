@@ -185,7 +185,7 @@ def _no_verb_of_its_own(error: click.exceptions.NoArgsIsHelpError) -> LeadlineEr
     assert error.ctx is not None
     command = error.ctx.command
     assert isinstance(command, click.Group)
-    verbs = [f"{name:<9}{one.get_short_help_str(90)}" for name, one in command.commands.items()]
+    verbs = [f"{name:<9}{verb.get_short_help_str(90)}" for name, verb in command.commands.items()]
     path = error.ctx.command_path
     return LeadlineError(
         USAGE, f"`{path}` needs a verb of its own", context=verbs, hint=f"`{path} VERB --help`"

@@ -231,7 +231,7 @@ def remove_kube(
         }
         going = _going(state, space, asked, every=every)
         classes = [pool_class.storage_class for pool_class in going if pool_class.storage_class]
-        pools = [one.pool for one in going if one.pool]
+        pools = [pool.pool for pool in going if pool.pool]
         _refuse_use(
             going, volumes_of(list_volumes(connection), elsewhere, _names(classes), _names(pools))
         )
@@ -240,8 +240,10 @@ def remove_kube(
             for name in _names(pools)
         }
         kept = {name: users for name, users in kept.items() if users}
-        pools = [one for one in pools if _name(one) not in kept]
-        classes = [one.storage_class for one in going if one.storage_class and one.name not in kept]
+        pools = [pool for pool in pools if _name(pool) not in kept]
+        classes = [
+            pool.storage_class for pool in going if pool.storage_class and pool.name not in kept
+        ]
 
         def check(pool: str) -> None:
             # A user may have claimed a volume before the class was gone.
@@ -253,16 +255,16 @@ def remove_kube(
         after = state if dry_run else _state(connection)
     removed = "would remove" if dry_run else "removed"
     answers = []
-    for one in going:
-        if one.name in kept:
-            reason = f"the StorageClass {kept[one.name][0]} makes volumes in it"
-            answers.append(_described(one.name, "left", reason, after, space))
-        elif one.pool or one.storage_class:
-            parts = ["the pool"] if one.pool else []
-            parts += [f"the StorageClass {_name(one.storage_class)}"] if one.storage_class else []
-            answers.append(_described(one.name, removed, " and ".join(parts), after, space))
+    for pool in going:
+        if pool.name in kept:
+            reason = f"the StorageClass {kept[pool.name][0]} makes volumes in it"
+            answers.append(_described(pool.name, "left", reason, after, space))
+        elif pool.pool or pool.storage_class:
+            parts = ["the pool"] if pool.pool else []
+            parts += [f"the StorageClass {_name(pool.storage_class)}"] if pool.storage_class else []
+            answers.append(_described(pool.name, removed, " and ".join(parts), after, space))
         else:
-            answers.append(_described(one.name, one.outcome, one.reason, after, space))
+            answers.append(_described(pool.name, pool.outcome, pool.reason, after, space))
     source = f"{cluster.namespace}/{cluster.name}"
     print_answer("remove", source, answers, (), dry_run=dry_run, output=output)
     return Exit.ANSWERED
@@ -275,10 +277,14 @@ def list_kube(request: PoolsCluster, *, output: str) -> Exit:
     with _opened(request) as (_, state, cluster):
         space = cluster.namespace
         ours = {
-            name for (where, name), one in state.pools.items() if where == space and is_owned(one)
+            name
+            for (where, name), stored in state.pools.items()
+            if where == space and is_owned(stored)
         }
         named = {name for where, name in state.pools if where == space and is_pool_name(name)}
-        named |= {name.removeprefix(PREFIX) for name, one in state.classes.items() if is_owned(one)}
+        named |= {
+            name.removeprefix(PREFIX) for name, stored in state.classes.items() if is_owned(stored)
+        }
         listed = []
         for name in sorted(ours | named):
             made = class_name(name)
@@ -311,7 +317,7 @@ def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: boo
     names = list(dict.fromkeys(asked))
     if every:
         names = [name for (where, name) in state.pools if where == namespace]
-        names += [one.removeprefix(PREFIX) for one in state.classes if one.startswith(PREFIX)]
+        names += [name.removeprefix(PREFIX) for name in state.classes if name.startswith(PREFIX)]
         names = sorted(set(names))
     found = []
     for name in names:
@@ -335,7 +341,7 @@ def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: boo
             if not is_pool_name(name):
                 pool_name(name)  # raises, with the nearest name
             found.append(_Going(name=name, reason="there is no such pool"))
-    return sorted(found, key=lambda one: not one.name.startswith("ec-"))
+    return sorted(found, key=lambda pool: not pool.name.startswith("ec-"))
 
 
 def _in(made: Manifest, namespace: str) -> bool:
@@ -351,7 +357,7 @@ def _refuse_use(going: Sequence[_Going], volumes: Sequence[str]) -> None:
     more = [f"and {len(volumes) - 8} more"] if len(volumes) > 8 else []
     raise LeadlineError(
         errors.IMAGE_NOT_CONSENTED,
-        f"there are volumes in {', '.join(one.name for one in going)}; no pool was removed",
+        f"there are volumes in {', '.join(pool.name for pool in going)}; no pool was removed",
         context=[*shown, *more],
         hint="remove their claims; `leadline clean --all` removes those of Leadline's runs",
     )
@@ -404,7 +410,7 @@ def _described(
 
 
 def _names(objects: Sequence[Manifest]) -> set[str]:
-    return {_name(one) for one in objects}
+    return {_name(stored) for stored in objects}
 
 
 def _name(found: Manifest | None) -> str:

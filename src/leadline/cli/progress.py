@@ -64,7 +64,7 @@ class Level:
     @property
     def iops(self) -> float | None:
         """The median of the trials so far."""
-        return median(one.iops for one in self.results) if self.results else None
+        return median(result.iops for result in self.results) if self.results else None
 
     @property
     def latency(self) -> str:
@@ -72,7 +72,7 @@ class Level:
         few I/Os for p99; empty where there is none. The report merges the trials' histograms
         instead."""
         for metric, name in _LATENCIES:
-            values = [one.latencies.get(metric) for one in self.results]
+            values = [result.latencies.get(metric) for result in self.results]
             known = [value for value in values if value is not None]
             if known and len(known) == len(values):
                 return f"{name} {format_latency(median(known))}"
@@ -90,7 +90,7 @@ class Sweeps:
             self._add(cell)
 
     def started(self, cell: Cell) -> None:
-        if not any(one.cell.level == cell.level for one in self._levels.get(_key(cell), ())):
+        if not any(level.cell.level == cell.level for level in self._levels.get(_key(cell), ())):
             self._add(cell)
 
     def ended(self, cell: Cell, record: TrialRecord, derived: Derived | None) -> None:
@@ -128,17 +128,17 @@ class Sweeps:
         at = levels.index(self._of(cell))
         first = max(0, min(at - _MOST_LINES // 2, len(levels) - _MOST_LINES))
         shown = levels[first : first + _MOST_LINES]
-        highest = max((one.iops or 0.0 for one in levels), default=0.0)
-        texts = [self._texts(one) for one in shown]
+        highest = max((level.iops or 0.0 for level in levels), default=0.0)
+        texts = [self._texts(level) for level in shown]
         names, rates, latencies, trials = (
-            max(len(one[place]) for one in texts) for place in range(4)
+            max(len(level[place]) for level in texts) for place in range(4)
         )
         names = min(names, max(8, width // 4))
         bar = max(0, min(_WIDEST_BAR, width - names - rates - latencies - trials - 10))
         lines = []
-        for one, (name, rate, latency, count) in zip(shown, texts, strict=True):
-            mark = "▸" if one is levels[at] else " "
-            drawn = "█" * round(bar * (one.iops or 0.0) / highest) if highest > 0 else ""
+        for level, (name, rate, latency, count) in zip(shown, texts, strict=True):
+            mark = "▸" if level is levels[at] else " "
+            drawn = "█" * round(bar * (level.iops or 0.0) / highest) if highest > 0 else ""
             line = f"{mark} {filled(name, names)}  {drawn.ljust(bar)}  {rate.rjust(rates)}"
             lines.append(f"{line}  {latency.ljust(latencies)}  {count}".rstrip()[:width])
         if len(shown) < len(levels):
@@ -158,7 +158,7 @@ class Sweeps:
         levels.sort(key=_order)
 
     def _of(self, cell: Cell) -> Level:
-        return next(one for one in self._levels[_key(cell)] if one.cell.level == cell.level)
+        return next(level for level in self._levels[_key(cell)] if level.cell.level == cell.level)
 
     def _sweep(self, cell: Cell) -> Sequence[Level]:
         """The levels that the cell is one of; none where it is alone."""
@@ -182,14 +182,18 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
     if derived is None:
         return None
     ops = cell.workload.phases[0].pattern.ops if cell.workload.phases else tuple(Op)
-    parts = [one for one in derived.operations if one.op in ops and one.op is not Op.TOTAL]
-    rates = [one.metrics.get(Metric.IOPS) for one in parts]
+    parts = [
+        operation
+        for operation in derived.operations
+        if operation.op in ops and operation.op is not Op.TOTAL
+    ]
+    rates = [operation.metrics.get(Metric.IOPS) for operation in parts]
     known_rates = [rate for rate in rates if rate is not None]
     if not known_rates or len(known_rates) < len(rates):
         return None
     latencies: dict[Metric, float | None] = {}
     for metric, _ in _LATENCIES:
-        values = [one.metrics.get(metric) for one in parts]
+        values = [operation.metrics.get(metric) for operation in parts]
         known = [value for value in values if value is not None]
         # Of reads and writes the worse; a part of them would pass for all.
         latencies[metric] = max(known) if len(known) == len(values) else None

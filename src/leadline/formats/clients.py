@@ -146,5 +146,6 @@ def _windows(results: Sequence[Result]) -> Mapping[Op, tuple[Window, ...]]:
         return {}
     ops = dict.fromkeys(op for result in results for op in result.windows)
     return {
-        op: add_windows([one.windows[op] for one in results if op in one.windows]) for op in ops
+        op: add_windows([result.windows[op] for result in results if op in result.windows])
+        for op in ops
     }

@@ -216,8 +216,8 @@ def _as_text(value: object) -> object:
     if not isinstance(value, dict):
         return value
     return {
-        str(key): str(one).lower() if isinstance(one, bool | int | float) else one
-        for key, one in value.items()
+        str(key): str(label).lower() if isinstance(label, bool | int | float) else label
+        for key, label in value.items()
     }
 
 

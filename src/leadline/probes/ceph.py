@@ -11,8 +11,6 @@ from typing import Protocol
 
 from leadline import errors
 from leadline.connect.ceph import CommandFailed
-from leadline.connect.kubernetes.client import Connection
-from leadline.connect.kubernetes.pod_shell import PodShell
 from leadline.connect.shell import CommandResult, Shell
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import dumps as names
@@ -140,13 +138,6 @@ class Toolbox:
     """Ceph commands through a shell with a configured `ceph`, such as Rook's toolbox."""
 
     shell: Shell
-
-    @classmethod
-    def in_pod(
-        cls, connection: Connection, namespace: str, *, pod: str, uid: str, container: str
-    ) -> Toolbox:
-        """Return the toolbox in a pod."""
-        return cls(PodShell(connection, namespace, pod, uid, container))
 
     def mon(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
         """Return the answer of `ceph PREFIX ARGUMENTS... --format json`. Raises LeadlineError:

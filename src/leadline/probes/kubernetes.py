@@ -17,6 +17,7 @@ from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.objects import get_object, list_kind
+from leadline.connect.kubernetes.pod_shell import PodShell
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.cleaning import clean_object, is_kept
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION, ObjectKind, config_map_names
@@ -184,10 +185,5 @@ def _toolboxes(connection: Connection, namespace: str) -> Iterator[Toolbox]:
         metadata, spec, status = pod.metadata, pod.spec, pod.status
         if metadata is None or spec is None or status is None or status.phase != "Running":
             continue
-        yield Toolbox.in_pod(
-            connection,
-            namespace,
-            pod=metadata.name or "",
-            uid=metadata.uid or "",
-            container=spec.containers[0].name,
-        )
+        name, uid = metadata.name or "", metadata.uid or ""
+        yield Toolbox(PodShell(connection, namespace, name, uid, spec.containers[0].name))

@@ -41,28 +41,11 @@ _NOT_COMPARED = "path"
 # A comparison without this field has verdicts of the method before ADR 25.
 _METHOD = "between_runs"
 _JUDGED = frozenset(
-    [
-        "between_runs",
-        "pools",
-        "overall",
-        "limits",
-        "summary",
-        "explanations",
-        "ratio",
-        "interval",
-        "interval_alone",
-        "confidence",
-        "deviation",
-        "freedom",
-        "p",
-        "p_adjusted",
-        "verdict",
-        "evidence",
-        "reasons",
-        "trials_needed",
-        "trials_range",
-        "detectable",
-    ]
+    (
+        *("between_runs", "pools", "overall", "limits", "summary", "explanations", "ratio"),
+        *("interval", "interval_alone", "confidence", "deviation", "freedom", "p", "p_adjusted"),
+        *("verdict", "evidence", "reasons", "trials_needed", "trials_range", "detectable"),
+    )
 )
 _FEWEST_BLANKS_OF_PROSE = 2
 _LONGEST_EXCERPT = 120

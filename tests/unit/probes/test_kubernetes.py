@@ -20,7 +20,6 @@ from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import GAPS, VERSION, ObjectKind, config_map_names
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.probes.ceph import Toolbox
 from leadline.probes.kubernetes import capture
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS
@@ -231,7 +230,7 @@ class CephShell:
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> CephShell:
     made = CephShell()
-    monkeypatch.setattr(Toolbox, "in_pod", lambda *_, **__: Toolbox(made))
+    monkeypatch.setattr("leadline.probes.kubernetes.PodShell", lambda *_: made)
     return made
 
 

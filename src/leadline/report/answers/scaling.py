@@ -373,15 +373,15 @@ def scale_output(study: ScalingStudy) -> ScaleOutput:
         band=study.band,
         curves=[_curve(curve) for curve in study.curves],
         density=[
-            DensityOutput.from_records(answer, run=one.run.id)
-            for one in study.runs
-            for answer in one.densities
+            DensityOutput.from_records(answer, run=part.run.id)
+            for part in study.runs
+            for answer in part.densities
         ],
         neighbours=[
             row
-            for one in study.curves
-            for part in one.disturbances
-            for row in _neighbours(one, part)
+            for curve in study.curves
+            for part in curve.disturbances
+            for row in _neighbours(curve, part)
         ],
         speedups=[_speedup(growth, row) for growth in study.growths for row in growth.rows],
         findings=[_finding(found) for found in study.superlinear],

@@ -21,6 +21,7 @@ from leadline.report.document import (
     Marks,
     Paragraph,
     Section,
+    shorten_levels,
 )
 from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
 from leadline.report.pages.comparison.explanations import explanation_text
@@ -141,7 +142,7 @@ def comparison_document(
 ) -> Document:
     """Build the whole page; the same comparison gives the same document."""
     marks = SideMarks(comparison)
-    return Document(
+    document = Document(
         title=_title(comparison),
         subtitle=_subtitle(comparison),
         summary=(*summary(comparison), *_verified(comparison, verifications)),
@@ -164,6 +165,7 @@ def comparison_document(
         ),
         marked=marks.all,
     )
+    return shorten_levels(document, (cell.level for cell in comparison.cells))
 
 
 def comparison_summary(comparison: Comparison) -> Document:
@@ -174,7 +176,7 @@ def comparison_summary(comparison: Comparison) -> Document:
         id="changes",
         blocks=(brief_table("changes-brief", comparison, marks),),
     )
-    return Document(
+    document = Document(
         title=_title(comparison),
         subtitle=_subtitle(comparison),
         summary=summary(comparison),
@@ -188,6 +190,7 @@ def comparison_summary(comparison: Comparison) -> Document:
         ),
         marked=marks.all,
     )
+    return shorten_levels(document, (cell.level for cell in comparison.cells))
 
 
 def comparison_section(comparison: Comparison, marks: Marks) -> Section:
@@ -237,12 +240,17 @@ def _verified(
     if verifications is None:
         return []
     runs = (comparison.baseline.run, comparison.candidate.run)
-    found = {run.path: (run.id, one) for run, one in zip(runs, verifications, strict=True)}
-    if all(one.ok for _, one in found.values()):
+    found = {
+        run.path: (run.id, verification)
+        for run, verification in zip(runs, verifications, strict=True)
+    }
+    if all(verification.ok for _, verification in found.values()):
         names = listed(name for name, _ in found.values())
         verb = f"archives of {names} are" if len(found) > 1 else f"archive of {names} is"
-        return [f"The {verb} intact: {_checked(one for _, one in found.values())}."]
-    return [_verified_text(name, one) for name, one in found.values()]
+        return [
+            f"The {verb} intact: {_checked(verification for _, verification in found.values())}."
+        ]
+    return [_verified_text(name, verification) for name, verification in found.values()]
 
 
 def _checked(verifications: Iterable[Verification]) -> str:

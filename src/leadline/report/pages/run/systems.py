@@ -142,8 +142,8 @@ def _lab_facts(lab: dict[str, Any]) -> list[str]:
         facts.append(f"a processor quota of {cores:g} cores for the OSDs of each host")
     facts += [lab[key] for key in ("network_note", "cephfs_note") if lab.get(key)]
     trips = [
-        f"{one['source']} to {one['destination']} {format_latency(one['median_s'])}"
-        for one in lab.get("round_trips", ())
+        f"{trip['source']} to {trip['destination']} {format_latency(trip['median_s'])}"
+        for trip in lab.get("round_trips", ())
     ]
     if trips:
         facts.append(f"round trips at start (median): {', '.join(trips)}")
@@ -294,14 +294,14 @@ def _vdevs(pool: ZfsPool) -> Tree:
     def below(at: int, depth: int) -> tuple[Branch, ...]:
         branches = []
         for index in range(at, len(rows)):
-            one = rows[index]
-            if one.depth < depth:
+            vdev = rows[index]
+            if vdev.depth < depth:
                 break
-            if one.depth > depth:
+            if vdev.depth > depth:
                 continue
-            group = "" if one.group is VdevGroup.DATA or depth > 1 else f"{one.group.value}: "
-            note = "" if one.state in ("ONLINE", "AVAIL") else one.state
-            label = group + one.name
+            group = "" if vdev.group is VdevGroup.DATA or depth > 1 else f"{vdev.group.value}: "
+            note = "" if vdev.state in ("ONLINE", "AVAIL") else vdev.state
+            label = group + vdev.name
             branches.append(Branch(label=label, note=note, below=below(index + 1, depth + 1)))
         return tuple(branches)
 
@@ -310,7 +310,9 @@ def _vdevs(pool: ZfsPool) -> Tree:
 
 def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
     """Build a row for each dataset and a column for each property that one of them has."""
-    datasets = {target: one.dataset for target, one in found.items() if one.dataset is not None}
+    datasets = {
+        target: system.dataset for target, system in found.items() if system.dataset is not None
+    }
     known = [
         dataset_property
         for dataset_property in dataset_properties()
@@ -321,20 +323,20 @@ def _datasets(found: Mapping[str, ZfsInventory]) -> Table:
     rows = []
     for target, dataset in datasets.items():
         cells = [word(target), word(dataset.name)]
-        for one in known:
-            value = dataset.value(one.name)
-            given = dataset.properties.get(one.name)
-            sized = one.size and value.isascii() and value.isdecimal() and int(value) > 0
+        for column in known:
+            value = dataset.value(column.name)
+            given = dataset.properties.get(column.name)
+            sized = column.size and value.isascii() and value.isdecimal() and int(value) > 0
             shown = format_size(int(value)) if sized else value
             cells.append(
                 Cell(
                     text=shown or NOT_SHOWN,
                     sort=float(value) if sized else shown,
-                    note=f"{one.label}: {given.source}" if given else "",
+                    note=f"{column.label}: {given.source}" if given else "",
                 )
             )
         rows.append(tuple(cells))
-    titles = ("target", "dataset", *(one.name for one in known))
+    titles = ("target", "dataset", *(column.name for column in known))
     columns = (Column(title=title, rank=max(0, at - 5)) for at, title in enumerate(titles))
     caption = "Properties of the datasets that affect I/O"
     return table("datasets", columns, rows, caption=caption)

@@ -91,8 +91,8 @@ def response_chart(
     )
     made = [
         series
-        for hue, one in enumerate(drawn)
-        for series in _responses(one, hue, metrics, alone=len(drawn) == 1, loops=open_too)
+        for hue, drawn_curve in enumerate(drawn)
+        for series in _responses(drawn_curve, hue, metrics, alone=len(drawn) == 1, loops=open_too)
     ]
     if not made:
         return None
@@ -100,9 +100,9 @@ def response_chart(
     points = [point for line in made for point in line.points]
     heights = [y for _, y in points] + ([limit.below_s] if limit else [])
     knees = (
-        (hue, one.shape, place)
-        for hue, one in enumerate(drawn)
-        for place in _placed(_knee_points(one.shape), metrics[0])
+        (hue, drawn_curve.shape, place)
+        for hue, drawn_curve in enumerate(drawn)
+        for place in _placed(_knee_points(drawn_curve.shape), metrics[0])
     )
     return LineChart(
         id=anchor,
@@ -168,8 +168,8 @@ def _point_text(point: LoadPoint, metric: Metric) -> str:
 def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
     """Format measured levels without a drawn latency as `c8 of rep3 (throttled-cpu)`."""
     found = []
-    for one in drawn:
-        for point in (*one.curve.closed, *one.curve.offered):
+    for drawn_curve in drawn:
+        for point in (*drawn_curve.curve.closed, *drawn_curve.curve.offered):
             if point.missing or _placed([point], metric):
                 continue
             figure = point.latency(metric)
@@ -179,7 +179,7 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
                 if point.beyond_capacity
                 else ", ".join(dict.fromkeys(worst)) or figure.absence
             )
-            of = f" of {one.label}" if len(drawn) > 1 else ""
+            of = f" of {drawn_curve.label}" if len(drawn) > 1 else ""
             found.append(f"{level_text(point)}{of}" + (f" ({reason})" if reason else ""))
     return found
 
@@ -193,16 +193,25 @@ def load_chart(
     """Draw the throughput of closed-loop levels over load, with every trial, the fitted law within
     the measured levels, and proportional growth from the first level. None where no curve has two
     levels. All curves have one unit of load."""
-    shown = [(hue, one) for hue, one in enumerate(drawn) if len(_levels(one.curve)) > 1]
+    shown = [
+        (hue, drawn_curve)
+        for hue, drawn_curve in enumerate(drawn)
+        if len(_levels(drawn_curve.curve)) > 1
+    ]
     if not shown:
         return None
-    levels = [level for _, one in shown for level in _levels(one.curve)]
+    levels = [level for _, drawn_curve in shown for level in _levels(drawn_curve.curve)]
     rates = [rate for _, rate in levels]
     rates += [
-        rate for _, one in shown for level in one.curve.closed for rate in level.trials(Metric.IOPS)
+        rate
+        for _, drawn_curve in shown
+        for level in drawn_curve.curve.closed
+        for rate in level.trials(Metric.IOPS)
     ]
     _, top, _ = linear_axis(max(rates))
-    series, lines = _numbered([series for hue, one in shown for series in _loads(one, hue, top)])
+    series, lines = _numbered(
+        [series for hue, drawn_curve in shown for series in _loads(drawn_curve, hue, top)]
+    )
     names = [line.name for line in series]
     loads = sorted({load for load, _ in levels})
     return LineChart(
@@ -222,9 +231,9 @@ def load_chart(
         choice=choice,
         looks=tuple(line.look for line in series),
         pins=tuple(
-            _pin(hue, one.shape, (one.curve.load_of(point), rate))
-            for hue, one in shown
-            for point in _knee_points(one.shape)
+            _pin(hue, drawn_curve.shape, (drawn_curve.curve.load_of(point), rate))
+            for hue, drawn_curve in shown
+            for point in _knee_points(drawn_curve.shape)
             if (rate := point.usable(Metric.IOPS)) is not None
         ),
         drawn=True,

@@ -151,8 +151,8 @@ def curve_groups(curves: Sequence[NamedCurve]) -> tuple[_Group, ...]:
 def _drawn(group: _Group) -> tuple[list[DrawnCurve], int]:
     """Choose the curves to draw, the fastest of many, and count the others."""
 
-    def highest(one: NamedCurve) -> float:
-        peak = one.study.shape.peak
+    def highest(drawn: NamedCurve) -> float:
+        peak = drawn.study.shape.peak
         return peak.iops if peak else 0.0
 
     chosen = sorted(group.members, key=lambda member: -highest(member))[:MOST_SERIES]
@@ -345,10 +345,10 @@ def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
     """Build the table of every bottleneck at each curve's highest level."""
     whole = [curve for curve in curves if not curve.study.curve.part_of_mix]
     blocks: list[Block | None] = []
-    for number, one in enumerate(whole[:_MOST_EVIDENCE], start=1):
-        level = one.study.at_peak
+    for number, curve in enumerate(whole[:_MOST_EVIDENCE], start=1):
+        level = curve.study.at_peak
         if level is not None:
-            blocks.append(suspects_table(f"suspects-{number}", one.name, level))
+            blocks.append(suspects_table(f"suspects-{number}", curve.name, level))
             blocks.append(bullets(level.evidence.notes))
     if not blocks:
         return ()
@@ -430,7 +430,7 @@ def scaling_document(study: ScalingStudy) -> Document:
             *sections,
             *evidence_section(curves),
             *timeline_sections(named),
-            *redaction_sections(*(one.run for one in study.runs)),
+            *redaction_sections(*(run.run for run in study.runs)),
         ),
         marked=marks.all,
     )

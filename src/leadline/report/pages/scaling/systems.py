@@ -195,8 +195,13 @@ def speedup_table(anchor: str, speedups: Sequence[Speedup]) -> Table:
     resource is in the caption where it is the same for all."""
     alike = len({speedup.divisor for speedup in speedups}) == 1
     names = [
-        (one.subject, one.baseline.workload, op_text(one.baseline.op), one.baseline.iodepth)
-        for one in speedups
+        (
+            speedup.subject,
+            speedup.baseline.workload,
+            op_text(speedup.baseline.op),
+            speedup.baseline.iodepth,
+        )
+        for speedup in speedups
     ]
     differ = [len({name[place] for name in names}) > 1 for place in range(4)]
     # An operation that follows from the workload is not shown.
@@ -210,27 +215,27 @@ def speedup_table(anchor: str, speedups: Sequence[Speedup]) -> Table:
         *(number_column("efficiency"), Column(title="verdict", rank=2)),
     )
     rows: list[tuple[Cell, ...]] = []
-    for one, parts in zip(speedups, names, strict=True):
+    for speedup, parts in zip(speedups, names, strict=True):
         shown = [f"{part}" for part, wanted in zip(parts, differ, strict=True) if wanted and part]
         name = [word(" · ".join(shown))] if any(differ) else []
-        rows += [(*name, *cells) for cells in _speedup(one, in_caption=alike)]
+        rows += [(*name, *cells) for cells in _speedup(speedup, in_caption=alike)]
     divisor = speedups[0].divisor if alike else None
     caption = f"Added: {resource_text(divisor)}" if divisor else ""
     return table(anchor, columns, rows, caption=caption)
 
 
-def _speedup(one: Speedup, *, in_caption: bool) -> Iterator[tuple[Cell, ...]]:
+def _speedup(speedup: Speedup, *, in_caption: bool) -> Iterator[tuple[Cell, ...]]:
     nothing = absent("no added resource is known")
-    cell = word(resource_text(one.divisor)) if one.divisor else nothing
+    cell = word(resource_text(speedup.divisor)) if speedup.divisor else nothing
     added = () if in_caption else (cell,)
-    for level in one.levels:
+    for level in speedup.levels:
         yield (word(level_text(level.baseline)), *_pair(level, added))
-    if one.peak is not None:
-        ours, theirs = level_text(one.peak.baseline), level_text(one.peak.candidate)
+    if speedup.peak is not None:
+        ours, theirs = level_text(speedup.peak.baseline), level_text(speedup.peak.candidate)
         both = ours if ours == theirs else f"{ours}, {theirs}"
-        yield (word(f"highest: {both}"), *_pair(one.peak, added))
-    if one.equal_latency.limit is not None:
-        yield _equal(added, one.equal_latency)
+        yield (word(f"highest: {both}"), *_pair(speedup.peak, added))
+    if speedup.equal_latency.limit is not None:
+        yield _equal(added, speedup.equal_latency)
 
 
 def _pair(level: LevelSpeedup, added: tuple[Cell, ...]) -> tuple[Cell, ...]:
