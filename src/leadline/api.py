@@ -126,14 +126,16 @@ def compare(
     by: str = "run",
     run: RunName = "@latest",
     band: float = 0.05,
+    between_runs: float = 0.05,
     metrics: Iterable[str] = (),
 ) -> OpenComparison:
     """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
     one run with two clusters, the first of which is the baseline; or with a label's key as `by` its
     two values, in one run or in one run each.
 
-    `band` is a share: what differs by less counts as the same. `metrics` are words of the command
-    line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
+    `band` is a share: what differs by less counts as the same. `between_runs` is the standard
+    deviation of a system from one run to another, as a share, for two runs. `metrics` are words of
+    the command line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
     """
     from leadline.analysis.compare import compare as compared
     from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
@@ -141,6 +143,12 @@ def compare(
     from leadline.metrics import Metric
 
     _check_band(band)
+    if not 0 <= between_runs < 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"a deviation between runs of {between_runs} is not between 0 and 1",
+            hint="5 % is 0.05",
+        )
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     kind, judge = _by(by), Judge()
     if kind is By.LABEL and by != By.LABEL:
@@ -162,7 +170,9 @@ def compare(
     else:
         ours, theirs = _name(baseline, kind), _name(candidate, kind)
         sides = within_run(_archive(run), kind, ours, theirs, judge)
-    return OpenComparison(compared(*sides, by=kind, band=band, metrics=wanted))
+    return OpenComparison(
+        compared(*sides, by=kind, band=band, between_runs=between_runs, metrics=wanted)
+    )
 
 
 def rank(
@@ -288,7 +298,7 @@ class OpenComparison:
         """One row per target x workload x level x operation x metric.
 
         Columns target, workload, level, op, metric, unit; baseline and candidate in that base unit,
-        null where missing; ratio = candidate / baseline with its 95 % interval low and high;
+        null where missing; ratio = candidate / baseline with its interval low and high;
         p_adjusted, band (a share), verdict, evidence, reasons (a list, the most important first)
         and trials_needed (a side, to decide what is open).
         """

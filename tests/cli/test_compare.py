@@ -148,6 +148,8 @@ def test_a_limit_fails_where_the_numbers_exceed_it(
         (("--metric", "iop"), "did you mean 'iops'"),
         (("--band", "many"), "band"),
         (("--band", "120%"), "band"),
+        (("--between-runs", "many"), "between runs"),
+        (("--between-runs", "-3%"), "between runs"),
     ],
 )
 def test_requests_that_mean_nothing(
@@ -200,12 +202,30 @@ def test_a_run_against_itself_is_the_same(leadline: Leadline) -> None:
 
 
 @pytest.mark.usefixtures("study")
+def test_the_overall_effect_has_an_interval_with_the_days_of_both_runs(leadline: Leadline) -> None:
+    def small_writes(*options: str) -> dict[str, Any]:
+        told = answer(leadline("compare", *STUDY, *options, "--format", "json"))
+        assert told["between_runs"] == (0.0 if options else 0.05)
+        (found,) = [
+            effect
+            for effect in told["overall"]
+            if (effect["op"], effect["blocks"]) == ("write", "small")
+        ]
+        return dict(found)
+
+    across, known = small_writes(), small_writes("--between-runs", "0")
+    assert across["cells"] == known["cells"] == 6
+    assert across["ratio"] == known["ratio"]
+    assert across["interval"][0] < known["interval"][0] < known["interval"][1] < 0.9
+
+
+@pytest.mark.usefixtures("study")
 def test_text_says_the_key_finding_first(leadline: Leadline) -> None:
     said = leadline("compare", *STUDY)
     assert said.status == 0, said.err
     head = "\n".join(said.out.splitlines()[:12])
-    assert "13.7" in head
-    assert "26.9" in head
+    assert "21.3 % fewer IOPS in small blocks overall" in head
+    assert "(-33.0 % to -7.6 %;" in head
 
 
 def test_large_blocks_of_which_only_iops_are_told_have_a_row_all_the_same(

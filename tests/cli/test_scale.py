@@ -112,12 +112,14 @@ def test_runs_are_systems_next_to_the_first(
     assert shown["runs"] == ["study-three", "study-five"]
     (speedup,) = shown["speedups"]
     assert (speedup["baseline"], speedup["candidate"]) == ("three", "five")
-    assert [one["ratio"] for one in speedup["levels"]] == [pytest.approx(1.6)] * len(SATURATING)
+    assert [one["ratio"] for one in speedup["levels"]] == [pytest.approx(1.6, rel=1e-4)] * len(
+        SATURATING
+    )
     for one in speedup["levels"]:
         low, high = one["interval"]
         assert low < 1.6 < high
-        assert one["evidence"] == "few trials"
-    assert speedup["peak"]["ratio"] == pytest.approx(1.6)
+        assert one["evidence"] == "trials"
+    assert speedup["peak"]["ratio"] == pytest.approx(1.6, rel=1e-4)
     assert (speedup["resources"], speedup["divisor"]) == ([], None), "no added resource is known"
     assert speedup["peak"]["efficiency"] is None
     assert speedup["equal_latency"]["ratio"] > 1.6, "less is in flight for each I/O of it"

@@ -9,7 +9,8 @@ from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.explain.conditions import conditions
 from leadline.analysis.figures import CellFigure, Selector
 from leadline.analysis.noise import noise_floors
-from leadline.analysis.verdicts import Pair, Sample, Samples, judge
+from leadline.analysis.overall import overall_effects
+from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Sample, Samples, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
@@ -26,12 +27,14 @@ def compare(
     band: float = DEFAULT_BAND,
     metrics: Sequence[Metric] = tuple(Metric),
     primary: Sequence[Selector] = (),
+    between_runs: float = BETWEEN_RUNS,
 ) -> Comparison:
     """Compare every subject of both systems, cell by cell and metric by metric.
 
-    `band` is the equivalence margin. `primary` metrics were declared before the test and are
-    adjusted by Holm, the others by Benjamini-Hochberg. Raises ValueError for a `band` that is not
-    between 0 and 1.
+    `band` is the equivalence margin; `between_runs` the standard deviation of a system from one
+    run to another, as a share, where the systems are of two runs. `primary` metrics were declared
+    before the test and are adjusted by Holm, the others by Benjamini-Hochberg. Raises ValueError
+    for a `band` that is not between 0 and 1.
     """
     subjects = [subject for subject in baseline.targets if subject in candidate.targets]
     systems = _System(baseline), _System(candidate)
@@ -47,16 +50,19 @@ def compare(
         for key in dict.fromkeys((*keys[subject], *matrix))
         for row in _rows(subject, key, systems, metrics, primary)
     ]
-    judgements = judge([pair for _, pair in rows], band)
+    judgements = judge([pair for _, pair in rows], band, between_runs=between_runs)
     compared = tuple(
         cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
     )
+    between_runs = between_runs if baseline.run.id != candidate.run.id else 0.0
     found = conditions(baseline, candidate, subjects, compared)
     return Comparison(
         by=by,
         baseline=baseline,
         candidate=candidate,
         band=band,
+        between_runs=between_runs,
+        overall=overall_effects(compared, band, between_runs),
         cells=compared,
         differences=found.differences,
         identical=found.identical,

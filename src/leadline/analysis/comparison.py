@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+import numpy as np
 
 from leadline import errors
 from leadline.analysis.explain.facts import Explanation
@@ -18,6 +21,8 @@ from leadline.inventory.diff import Difference
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import labels_text, parse_labels, value_order
 from leadline.plan.models import Target
+from leadline.stats.effects import p_beyond
+from leadline.stats.families import LEVEL, holm
 from leadline.text import did_you_mean, shortened
 
 
@@ -87,9 +92,24 @@ class ComparedCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OverallEffect:
+    """The geometric mean of the ratios of `cells` rates with its 95 % interval, and where that lies
+    relative to the equivalence margin. `op` and `blocks` (`small`, `large`): None for all."""
+
+    op: Op | None
+    blocks: str | None
+    cells: int
+    ratio: float
+    interval: tuple[float, float]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`band` is the requested equivalence margin. `baseline_alone` and `candidate_alone` are
-    subjects without a partner. `unknown` are properties that a system does not report."""
+    """`band` is the requested equivalence margin; `between_runs` the standard deviation of a system
+    between runs, as a share, 0 where both are of one run. `overall` are effects over many cells.
+    `baseline_alone` and `candidate_alone` are subjects without a partner. `unknown` are properties
+    that a system does not report."""
 
     by: By
     baseline: Side
@@ -102,6 +122,8 @@ class Comparison:
     baseline_alone: tuple[str, ...] = ()
     candidate_alone: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    between_runs: float = 0.0
+    overall: tuple[OverallEffect, ...] = ()
 
     def counts(self) -> Mapping[Verdict, int]:
         """Count the cells of each verdict."""
@@ -127,7 +149,7 @@ class Limit:
 
 
 class Outcome(StrEnum):
-    """`exceeded` and `kept` are significant; `undecided` is not."""
+    """`exceeded` is significant; `undecided`: the estimate exceeds the limit, or there is none."""
 
     KEPT = "kept"
     EXCEEDED = "exceeded"
@@ -161,8 +183,12 @@ def parse_limit(text: str) -> Limit:
 
 
 def check_limits(comparison: Comparison, limits: Sequence[Limit]) -> tuple[LimitResult, ...]:
-    """Check every limit on its cells. Raises LeadlineError (`usage`) for a limit without a cell."""
-    results = []
+    """Check every limit on its cells, adjusted by Holm over all of them: where nothing exceeds a
+    limit, one of them is wrongly exceeded in at most 5 % of comparisons.
+
+    Raises LeadlineError (`usage`) for a limit without a cell.
+    """
+    checked: list[tuple[Limit, ComparedCell]] = []
     for limit in limits:
         matching = [
             cell
@@ -181,26 +207,41 @@ def check_limits(comparison: Comparison, limits: Sequence[Limit]) -> tuple[Limit
                 context=[f"such as: {', '.join(list(known)[:6])}"] if known else [],
                 hint="a limit names a metric, and a workload or operation of both systems",
             )
-        results += [
-            LimitResult(limit=limit, cell=cell, outcome=_outcome(limit, cell)) for cell in matching
-        ]
-    return tuple(results)
+        checked += [(limit, cell) for cell in matching]
+    chances = [_p_within(limit, cell.judgement) for limit, cell in checked]
+    adjusted = iter(holm([p for p in chances if p is not None]))
+    return tuple(
+        LimitResult(
+            limit=limit,
+            cell=cell,
+            outcome=_outcome(limit, cell.judgement, None if p is None else next(adjusted)),
+        )
+        for (limit, cell), p in zip(checked, chances, strict=True)
+    )
 
 
-def _outcome(limit: Limit, cell: ComparedCell) -> Outcome:
-    judged = cell.judgement
+def _p_within(limit: Limit, judged: Judgement) -> float | None:
+    """Compute the one-sided p value of a ratio that does not exceed the limit; None without an
+    estimate."""
+    if judged.estimate is None or judged.verdict is Verdict.NOT_COMPARABLE:
+        return None
+    edge = math.log(limit.ratio) if limit.ratio > 0 else -math.inf
+    lower, upper = (-math.inf, edge) if limit.above else (edge, math.inf)
+    return float(p_beyond([judged.estimate], np.array([lower]), np.array([upper]))[0])
+
+
+def _outcome(limit: Limit, judged: Judgement, p_adjusted: float | None) -> Outcome:
     if judged.ratio is None or judged.verdict is Verdict.NOT_COMPARABLE:
         return Outcome.UNDECIDED
-    if judged.interval is None and judged.evidence is not Evidence.ONE_NUMBER:
+    exceeds = judged.ratio > limit.ratio if limit.above else judged.ratio < limit.ratio
+    if judged.evidence is Evidence.ONE_NUMBER:
+        return Outcome.EXCEEDED if exceeds else Outcome.KEPT
+    if p_adjusted is None:
         # One trial without its seconds has no interval.
         return Outcome.UNDECIDED
-    # A lower limit is an upper limit of the negative.
-    sign = 1 if limit.above else -1
-    low = min(sign * end for end in judged.interval or (judged.ratio,))
-    if low > sign * limit.ratio:
+    if p_adjusted <= LEVEL:
         return Outcome.EXCEEDED
-    # Where the interval does not exceed the limit as a whole, the figures decide.
-    exceeds = sign * judged.ratio > sign * limit.ratio
+    # Where the trials do not show that the limit is exceeded, the estimates decide.
     return Outcome.UNDECIDED if exceeds else Outcome.KEPT
 
 

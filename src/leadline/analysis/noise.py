@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from leadline.analysis.comparison import Side
 from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Objective
 from leadline.analysis.ranking import NoiseFloor
+from leadline.analysis.verdicts import Evidence, Pair, Samples, judge
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Target
-from leadline.stats.ratios import noise_floor
+from leadline.stats.outlook import noise_floor
 
 Where = tuple[str, str, Op | None, Metric]
 NoiseFloors = Mapping[Where, float]
@@ -27,26 +29,32 @@ def noise_floors(side: Side) -> NoiseFloors:
     cells: dict[tuple[str, str, str, Op | None], CellFigure] = {
         (one.target, one.workload, one.level, one.op): one for one in side.figures
     }
-    found: dict[Where, float] = {}
+    samples = Samples(side.run)
+    where: list[Where] = []
+    pairs: list[Pair] = []
     for first, second in doubles:
         for (target, workload, level, op), figure in cells.items():
             twin = cells.get((second, workload, level, op)) if target == first else None
             if twin is None:
                 continue
             for metric in Metric:
-                floor = noise_floor(
-                    *(
-                        [
-                            trial.value
-                            for trial in cell.metric(metric).trials
-                            if trial.value is not None
-                        ]
-                        for cell in (figure, twin)
+                where.append((workload, level, op, metric))
+                pairs.append(
+                    Pair(
+                        metric=metric,
+                        baseline=samples.of(figure.metric(metric), op),
+                        candidate=samples.of(twin.metric(metric), op),
                     )
                 )
-                if floor is not None:
-                    where = (workload, level, op, metric)
-                    found[where] = max(found.get(where, 0.0), floor)
+    found: dict[Where, float] = {}
+    for place, judged in zip(where, judge(pairs), strict=True):
+        if judged.estimate is not None and judged.evidence is Evidence.TRIALS:
+            floor = noise_floor(judged.estimate)
+        elif judged.ratio is not None:
+            floor = math.expm1(abs(math.log(judged.ratio)))
+        else:
+            continue
+        found[place] = max(found.get(place, 0.0), floor)
     return found
 
 

@@ -34,6 +34,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
+from leadline.stats.effects import location
 from leadline.text import did_you_mean, shortened
 
 Values = npt.NDArray[np.float64]
@@ -115,7 +116,7 @@ def resampled_scores(
         for weight, trials in zip(weights, target, strict=True):
             values = np.asarray(trials, dtype=np.float64)
             drawn = values[(draws[:, : len(values)] * len(values)).astype(np.intp)]
-            found[number] += weight * (np.median(drawn, axis=1) - np.median(values))
+            found[number] += weight * (np.mean(drawn, axis=1) - np.mean(values))
     return found
 
 
@@ -333,9 +334,9 @@ MOST_BY_FIGURE = 60
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A target's place. `rank`, `interval` (the rank interval: lowest and highest rank that the
-    trials allow), `score` (1 = the baseline) and its 95 % interval are None where a number is
-    missing; the score's interval also for the baseline and with too few trials. `values` are those
-    of the objectives, in base units, None where missing or refused."""
+    trials allow), `score` (1 = the baseline) and its interval (of 95 % or more) are None where a
+    number is missing; the score's interval also for the baseline and without repeated trials.
+    `values` are those of the objectives, in base units, None where missing or refused."""
 
     target: str
     rank: int | None = None
@@ -386,6 +387,14 @@ class Ranking:
         judgement = self.between(one, other)
         return judgement.verdict in (Verdict.BETTER, Verdict.WORSE)
 
+    def first_of(self, names: Sequence[str]) -> list[str]:
+        """Return which of these complete targets, given by descending score, share the first rank
+        among themselves."""
+        pairs = list(combinations(range(len(names)), 2))
+        judgements = [self.between(names[high], names[low]) for high, low in pairs]
+        ranks = ranks_of(better_than(len(names), pairs, judgements))
+        return [name for name, rank in zip(names, ranks, strict=True) if rank == 1]
+
     def between(self, one: str, other: str) -> Judgement:
         """Return the judgement of two complete targets; the candidate has the higher score."""
         found = self.judgements.get((one, other))
@@ -411,17 +420,22 @@ def rank(
     missing = {name: table.missing(name) for name in names}
     base = _baseline(missing, baseline)
     whole = sorted(name for name in names if not missing[name])
-    scores = {name: table.log_score(name, base) for name in whole if base is not None}
+    only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
+    composites = {name: table.composite(name, base) for name in whole if base is not None}
+    places = {name: _place(sample, only) for name, sample in composites.items()}
+    scores = {name: place - places[base] for name, place in places.items() if base is not None}
     whole.sort(key=lambda name: (-scores[name], name))
     tiers = tuple(
         _tiers(table, number, missing, band, noise(objective))
         for number, objective in enumerate(question.objectives)
         if len(names) <= MOST_BY_FIGURE
     )
-    samples = [table.composite(name, base) for name in whole if base is not None]
+    samples = [composites[name] for name in whole]
     floor = sum(objective.weight * noise(objective) for objective in question.objectives)
-    only = question.objectives[0].metric if len(question.objectives) == 1 else Metric.IOPS
     pairs, judgements = _judge_pairs(samples, only, band, floor)
+    found = {
+        (whole[high], whole[low]): one for (high, low), one in zip(pairs, judgements, strict=True)
+    }
     better = better_than(len(whole), pairs, judgements)
     intervals = verdict_intervals(better, pairs, judgements)
     ranks = ranks_of(better)
@@ -439,9 +453,6 @@ def rank(
             drawn[number] += scores[name]
         of_ranks = resampled_ranks(drawn, max(band, floor))
         intervals = [_hull(*both) for both in zip(intervals, of_ranks, strict=True)]
-    found = {
-        (whole[high], whole[low]): one for (high, low), one in zip(pairs, judgements, strict=True)
-    }
     of_scores = _score_intervals(found, base, turned=only.is_latency)
     complete = [
         Standing(
@@ -449,7 +460,7 @@ def rank(
             rank=ranks[number],
             interval=intervals[number],
             score=math.exp(scores[name]),
-            score_interval=of_scores.get(name),
+            score_interval=_around(scores[name], of_scores.get(name)),
             values=table.values(name),
         )
         for number, name in enumerate(whole)
@@ -470,6 +481,14 @@ def rank(
     )
 
 
+def _place(sample: Sample, metric: Metric) -> float:
+    """Return the logarithm of a target's figure, more is better: as the verdicts estimate it from
+    its trials where they are repeated."""
+    repeated = len(sample.trials) > 1 and all(value > 0 for value in sample.trials)
+    log = location(sample.trials) if repeated else math.log(sample.value or 1.0)
+    return _sign(metric) * log
+
+
 def _score_intervals(
     judgements: Mapping[tuple[str, str], Judgement], baseline: str | None, *, turned: bool
 ) -> dict[str, tuple[float, float]]:
@@ -485,6 +504,14 @@ def _score_intervals(
             low, high = 1 / high, 1 / low
         found[candidate if other == baseline else other] = (low, high)
     return found
+
+
+def _around(score: float, interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Widen the interval of a ratio to the score (a logarithm): of trials in pairs another trial
+    may be wild than of a target's own."""
+    if interval is None:
+        return None
+    return min(interval[0], math.exp(score)), max(interval[1], math.exp(score))
 
 
 def _hull(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

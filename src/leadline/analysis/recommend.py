@@ -384,7 +384,9 @@ def recommend(
             for candidate in candidates
         ]
         eligible = kept
-    tied = [candidate for candidate in eligible if not _differ(ranking, eligible[0], candidate)]
+    # The same rule as for a shared rank.
+    first = set(ranking.first_of([candidate.name for candidate in eligible]))
+    tied = [candidate for candidate in eligible if candidate.name in first]
     chosen, trade_off = _chosen(
         [candidate for candidate in tied if _near(ranking, tied[0], candidate)]
     )

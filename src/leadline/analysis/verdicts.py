@@ -1,6 +1,6 @@
 """The verdict on two samples: `better`, `worse`, `same`, `inconclusive`, `not comparable`.
 
-The rules and the reasons for them are in docs/adr/0013-verdicts.md.
+The rules and the reasons for them are in docs/adr/0025-one-model-for-verdicts.md.
 """
 
 from __future__ import annotations
@@ -18,29 +18,39 @@ from leadline.archive.reader import Run, StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
-from leadline.stats.ratios import (
-    MANY,
-    RatioEstimate,
+from leadline.stats.effects import (
+    LEAST_DEVIATION,
+    Estimate,
     TwoSamples,
-    benjamini_hochberg,
-    detectable,
-    estimate_ratios,
-    holm,
-    trials_needed,
+    estimate_effects,
+    intervals,
+    p_beyond,
 )
+from leadline.stats.families import (
+    ALONE,
+    LEVEL,
+    benjamini_hochberg,
+    benjamini_hochberg_levels,
+    holm,
+    holm_levels,
+    two_sided,
+)
+from leadline.stats.moderation import FEWEST_CELLS
+from leadline.stats.outlook import detectable, trials_needed
 from leadline.stats.series import mean_standard_error_share
 
-LEVEL = 0.05
+# Standard deviation of a system's value from one run to another day's, as a share, where nothing
+# better is known (docs/adr/0025-one-model-for-verdicts.md).
+BETWEEN_RUNS = 0.05
 # 90th percentile of the coefficient of variation of 180 groups of three runs on a production Ceph
-# cluster (methodology, section 1): the scatter that one trial cannot show.
-REPEATS_DEVIATION = 0.135
-_NORMAL = 1.959964
+# cluster, with n - 1 (methodology, section 3): the scatter that one trial cannot show.
+REPEATS_DEVIATION = 0.161
 # Two single runs of one system differ by less than this factor in 95 % of such cases.
-REPEATS_FACTOR = math.exp(_NORMAL * math.sqrt(2) * REPEATS_DEVIATION)
+REPEATS_FACTOR = math.exp(1.959964 * math.sqrt(2) * REPEATS_DEVIATION)
+# Fewer complete blocks leave too few degrees of freedom: pairing then costs more than it gains.
+_FEWEST_BLOCKS = 3
 # 105 / 100 is not beyond 5 %, in spite of binary rounding.
 _ROUNDING = 1e-9
-# `same` needs both ends inside the margin: 90 % each.
-_POWER_OF_SAME = 0.9
 
 
 class Reason(StrEnum):
@@ -51,8 +61,12 @@ class Reason(StrEnum):
     ZERO = "zero"
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
-    TRIALS_OVERLAP = "trials-overlap"
-    FEW_TRIALS = "few-trials"
+    ACROSS_RUNS = "across-runs"
+    CORRELATED = "correlated"
+    WILD_TRIAL = "wild-trial"
+    INCOMPLETE_BLOCKS = "incomplete-blocks"
+    IDENTICAL_TRIALS = "identical-trials"
+    OWN_SCATTER = "own-scatter"
     SINGLE_TRIAL = "single-trial"
     WITHIN_RUN_EVIDENCE = "within-run-evidence"
     NO_WITHIN_RUN_EVIDENCE = "no-within-run-evidence"
@@ -60,7 +74,6 @@ class Reason(StrEnum):
     BAND_ONLY = "band-only"
     NO_TRIAL_VALUES = "no-trial-values"
     TRIAL_NOT_POSITIVE = "trial-not-positive"
-    FIGURE_WIDENS_INTERVAL = "figure-widens-interval"
     NOISE_FLOOR = "noise-floor"
 
 
@@ -77,13 +90,12 @@ class Verdict(StrEnum):
 class Evidence(StrEnum):
     """The evidence of a verdict, the strongest first.
 
-    `trials`: at least six trials per system, bootstrap of medians. `few trials`: two to five per
-    system, Student's t of their logarithms. `within run`: one trial, its own seconds. `one
-    number`: an imported figure and the equivalence margin. `none`: no evidence.
+    `trials`: at least two trials per system. `within run`: one trial, its own seconds and the
+    published scatter of repeats. `one number`: an imported figure and the equivalence margin.
+    `none`: no evidence.
     """
 
     TRIALS = "trials"
-    FEW_TRIALS = "few trials"
     WITHIN_RUN = "within run"
     ONE_NUMBER = "one number"
     NONE = "none"
@@ -94,9 +106,10 @@ class Sample:
     """The figure of one system: `value` in the metric's base unit, None if missing.
 
     `trials` are the values of the trials, `blocks` a key for each: trials of both systems with
-    equal keys were interleaved. `within` is the standard error of each trial's mean as a share
-    (from its own seconds, with their correlation), None if unknown. `imported`: a published
-    figure. `errors` are the codes of `error` findings about the figure.
+    equal keys were interleaved, and the keys sort by time. `within` is the standard error of each
+    trial's mean as a share (from its own seconds, with their correlation), None if unknown.
+    `imported`: a published figure. `run`: samples of different runs ran on different days.
+    `errors` are the codes of `error` findings about the figure.
     """
 
     value: float | None
@@ -104,6 +117,7 @@ class Sample:
     blocks: tuple[Hashable, ...] = ()
     within: tuple[float | None, ...] = ()
     imported: bool = False
+    run: str = ""
     errors: tuple[str, ...] = ()
 
 
@@ -122,13 +136,18 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """`ratio` = candidate / baseline of the figures; `interval` its 95 % interval; `p` raw and
-    `p_adjusted` (Holm among primary pairs, Benjamini-Hochberg among the others). `band` is the
-    share used: the larger of the one asked for and the noise floor.
+    """`ratio` = candidate / baseline: the estimate that is tested, where trials allow one, else
+    that of the figures. `interval` decides the verdict, at the `confidence` that the family of
+    tests needs (0.95: 95 %); `interval_alone` is the one of 95 % where that is another. `band` is
+    the margin used: the larger of the one asked for and the noise floor.
+
+    `p` of a ratio within the margin, and `p_adjusted` (Holm among primary pairs, Benjamini-Hochberg
+    among the others), which is at most 5 % exactly where the verdict is `better` or `worse`.
 
     `reasons` are stable codes, the most important first. `trials_needed` per system would give a
-    verdict with 80 % power; None if unknown or not inconclusive. `detectable` is the smallest
-    change, as a share, that this many trials find with 80 % power.
+    verdict with 80 % power, `trials_range` for the 80 % interval of the scatter (None at the end:
+    above 1,000); None if unknown or not inconclusive. `detectable` is the smallest increase, as a
+    share, that this many trials find with 80 % power. `estimate` is the log ratio with its error.
     """
 
     verdict: Verdict
@@ -136,93 +155,109 @@ class Judgement:
     band: float
     ratio: float | None = None
     interval: tuple[float, float] | None = None
+    confidence: float | None = None
+    interval_alone: tuple[float, float] | None = None
     p: float | None = None
     p_adjusted: float | None = None
     reasons: tuple[str, ...] = ()
     trials_needed: int | None = None
+    trials_range: tuple[int, int | None] | None = None
     detectable: float | None = None
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A pair before the adjustment of all p values. `numbers` are the trials to estimate from."""
+    """A pair before the tests of all pairs. `numbers` are the trials to estimate from; `estimate`
+    is set where it does not come from them."""
 
     pair: Pair
     band: float
     evidence: Evidence = Evidence.NONE
     ratio: float | None = None
-    interval: tuple[float, float] | None = None
     reasons: tuple[str, ...] = ()
     comparable: bool = True
     numbers: TwoSamples | None = None
+    estimate: Estimate | None = None
 
     @property
     def share(self) -> float:
         """The equivalence margin: the larger of the one asked for and the noise floor."""
         return max(self.band, self.pair.noise)
 
+    @property
+    def margin(self) -> tuple[float, float]:
+        """Ratios that count as unchanged."""
+        return max(1 - self.share, 0.0), 1 + self.share
+
+    @property
+    def log_margin(self) -> tuple[float, float]:
+        low, high = self.margin
+        return math.log(low) if low > 0 else -math.inf, math.log(high)
+
     def with_evidence(self, evidence: Evidence, *reasons: Reason) -> _Draft:
         return replace(self, evidence=evidence, reasons=(*self.reasons, *reasons))
 
-    def margin(self, factor: float = 1.0) -> tuple[float, float]:
-        """Ratios that count as unchanged; `factor` is the difference between repeats."""
-        return min(max(1 - self.share, 0.0), 1 / factor), max(1 + self.share, factor)
+    def direction(self, *, above: bool) -> Verdict:
+        return Verdict.WORSE if above is self.pair.metric.is_latency else Verdict.BETTER
 
-    def verdict(self, interval: tuple[float, float], factor: float = 1.0) -> Verdict:
+    def verdict(self, interval: tuple[float, float]) -> Verdict:
         """Return where an interval of the ratio lies relative to the margin."""
         low, high = interval
-        least, most = self.margin(factor)
+        least, most = self.margin
         above, below = low > most * (1 + _ROUNDING), high < least * (1 - _ROUNDING)
         if above or below:
-            return Verdict.WORSE if above is self.pair.metric.is_latency else Verdict.BETTER
+            return self.direction(above=above)
         inside = low >= least * (1 - _ROUNDING) and high <= most * (1 + _ROUNDING)
         return Verdict.SAME if inside else Verdict.INCONCLUSIVE
 
-    def conclude(self, verdict: Verdict, reasons: Sequence[str]) -> Judgement:
+    def conclude(self, verdict: Verdict, *caveats: Reason) -> Judgement:
         noisy = (Reason.NOISE_FLOOR,) if self.pair.noise > self.band else ()
         return Judgement(
             verdict=verdict,
             evidence=self.evidence,
             band=self.share,
             ratio=self.ratio,
-            interval=self.interval,
-            reasons=tuple(str(reason) for reason in (*reasons, *noisy)),
+            reasons=tuple(str(reason) for reason in (*caveats, *self.reasons, *noisy)),
+            estimate=self.estimate,
         )
 
 
-def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
-    """Test each pair, with p values adjusted over all of them.
+def judge(
+    pairs: Sequence[Pair], band: float = 0.05, *, between_runs: float = BETWEEN_RUNS
+) -> tuple[Judgement, ...]:
+    """Test each pair, with scatter pooled and p values adjusted over all of them.
 
-    `band` is the equivalence margin as a share. Raises ValueError if it is not between 0 and 1.
+    `band` is the equivalence margin as a share, `between_runs` the standard deviation between runs
+    of one system as a share, for samples of different runs. Raises ValueError if `band` is not
+    between 0 and 1, or `between_runs` is negative or not finite.
     """
     if not 0 < band < 1:
         raise ValueError(f"a band of {band} is not between 0 and 1")
-    drafts = [_draft(pair, band) for pair in pairs]
-    by_trials = {
+    if not 0 <= between_runs < math.inf:
+        raise ValueError(f"a deviation of {between_runs} between runs is not a share")
+    drafts = [_draft(pair, band, between_runs) for pair in pairs]
+    numbers = {
         index: draft.numbers for index, draft in enumerate(drafts) if draft.numbers is not None
     }
-    found = estimate_ratios(list(by_trials.values()))
-    estimates = dict(zip(by_trials, found, strict=True))
-    # Primary pairs are adjusted by Holm, the others by Benjamini-Hochberg.
-    adjusted: dict[int, float] = {}
-    family = {}
-    for primary, adjust in ((True, holm), (False, benjamini_hochberg)):
-        tested = {
-            index: estimate.p
-            for index, estimate in estimates.items()
+    estimates = estimate_effects(list(numbers.values()))
+    for index, estimate in zip(numbers, estimates, strict=True):
+        drafts[index] = _with_estimate(drafts[index], estimate)
+    judged: dict[int, Judgement] = {}
+    for primary in (True, False):
+        family = [
+            index
+            for index in numbers
             if drafts[index].comparable and pairs[index].primary is primary
-        }
-        adjusted |= zip(tested, adjust(list(tested.values())), strict=True)
-        family[primary] = len(tested)
+        ]
+        judged |= zip(family, _judge_family([drafts[at] for at in family], primary), strict=True)
     return tuple(
-        _judge_without_trials(draft)
-        if index not in estimates
-        else _judge_trials(draft, estimates[index], adjusted.get(index), family[draft.pair.primary])
+        judged[index] if index in judged else _judge_alone(draft)
         for index, draft in enumerate(drafts)
     )
 
 
-def _draft(pair: Pair, band: float) -> _Draft:
+def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
     baseline, candidate = pair.baseline, pair.candidate
     refusals = _refusals(pair)
     draft = _Draft(pair=pair, band=band, reasons=refusals, comparable=not refusals)
@@ -240,18 +275,47 @@ def _draft(pair: Pair, band: float) -> _Draft:
         return draft.with_evidence(Evidence.NONE, Reason.NO_TRIAL_VALUES)
     if not all(0 < value < math.inf for value in trials):
         return draft.with_evidence(Evidence.NONE, Reason.TRIAL_NOT_POSITIVE)
-    if fewest == 1:
-        single = Reason.SINGLE_TRIAL
-        errors = _standard_error(baseline), _standard_error(candidate)
-        if errors[0] is None or errors[1] is None:
-            return draft.with_evidence(Evidence.NONE, single, Reason.NO_WITHIN_RUN_EVIDENCE)
-        # 95 %, by the seconds within the trials.
-        margin = math.exp(_NORMAL * math.hypot(errors[0], errors[1]))
-        draft = draft.with_evidence(Evidence.WITHIN_RUN, single, Reason.WITHIN_RUN_EVIDENCE)
-        return replace(draft, interval=(ratio / margin, ratio * margin))
-    few = (Reason.FEW_TRIALS,) if fewest < MANY else ()
-    draft = draft.with_evidence(Evidence.FEW_TRIALS if few else Evidence.TRIALS, *few)
-    return replace(draft, numbers=_numbers(baseline, candidate))
+    if fewest > 1:
+        return _draft_of_trials(draft, between_runs)
+    single = Reason.SINGLE_TRIAL
+    errors = _standard_error(baseline), _standard_error(candidate)
+    if errors[0] is None or errors[1] is None:
+        return draft.with_evidence(Evidence.NONE, single, Reason.NO_WITHIN_RUN_EVIDENCE)
+    draft = draft.with_evidence(Evidence.WITHIN_RUN, single, Reason.WITHIN_RUN_EVIDENCE)
+    error = math.hypot(errors[0], errors[1])
+    return replace(draft, estimate=Estimate(value=math.log(ratio), error=error, freedom=math.inf))
+
+
+def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
+    baseline, candidate = draft.pair.baseline, draft.pair.candidate
+    numbers = _numbers(baseline, candidate)
+    used = len(numbers.above) + len(numbers.below)
+    across = bool(baseline.run and candidate.run) and baseline.run != candidate.run
+    given = {
+        Reason.ACROSS_RUNS: across,
+        Reason.INCOMPLETE_BLOCKS: used < len(baseline.trials) + len(candidate.trials),
+        Reason.IDENTICAL_TRIALS: across and numbers.above == numbers.below,
+    }
+    reasons = [reason for reason, applies in given.items() if applies]
+    numbers = replace(
+        numbers,
+        family=(draft.pair.metric, draft.comparable),
+        between=between_runs if across else 0.0,
+    )
+    return replace(draft.with_evidence(Evidence.TRIALS, *reasons), numbers=numbers)
+
+
+def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
+    given = {
+        Reason.CORRELATED: estimate.correlation > 0,
+        Reason.WILD_TRIAL: estimate.trimmed,
+        Reason.OWN_SCATTER: draft.comparable
+        and any(prior.cells < FEWEST_CELLS for prior in estimate.priors),
+    }
+    reasons = (reason for reason, applies in given.items() if applies)
+    return replace(
+        draft, estimate=estimate, ratio=estimate.ratio, reasons=(*draft.reasons, *reasons)
+    )
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:
@@ -269,101 +333,114 @@ def _refusals(pair: Pair) -> tuple[str, ...]:
 
 
 def _standard_error(sample: Sample) -> float | None:
-    """Compute the standard error of a figure with positive trials as a share; None if unknown."""
+    """Compute the standard error of a figure with positive trials as a share, repeats included;
+    None if unknown."""
     number = len(sample.trials)
-    known = [share for share in sample.within if share is not None]
-    inside = None
-    if number and len(known) == number:
-        inside = math.sqrt(sum(share**2 for share in known)) / number
-    if number < 2:
-        return inside
+    if number == 1:
+        # The scatter of repeats is not known; it is taken as the published one.
+        share = sample.within[0] if len(sample.within) == 1 else None
+        return None if share is None else math.hypot(share, REPEATS_DEVIATION)
     logs = [math.log(value) for value in sample.trials]
     mean = math.fsum(logs) / number
     between = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / ((number - 1) * number))
-    return max(between, inside or 0.0)
+    return max(between, LEAST_DEVIATION)
 
 
 def _numbers(baseline: Sample, candidate: Sample) -> TwoSamples:
-    """Combine the trials of both systems, by block if every block has one of each."""
-    ours = dict(zip(baseline.blocks, baseline.trials, strict=False))
-    theirs = dict(zip(candidate.blocks, candidate.trials, strict=False))
-    paired = (
-        len(ours) == len(baseline.trials)
-        and len(theirs) == len(candidate.trials)
-        and ours.keys() == theirs.keys()
-    )
-    if not paired:
-        return TwoSamples(above=candidate.trials, below=baseline.trials)
+    """Combine the trials of both systems: by complete blocks, else as independent samples, in the
+    order of execution where it is known."""
+    ours, theirs = _by_block(baseline), _by_block(candidate)
+    common = [block for block in ours if block in theirs]
+    if len(common) >= _FEWEST_BLOCKS:
+        return TwoSamples(
+            above=tuple(theirs[block] for block in common),
+            below=tuple(ours[block] for block in common),
+            paired=True,
+            ordered=True,
+        )
+    ordered = bool(ours and theirs)
     return TwoSamples(
-        above=tuple(theirs[block] for block in ours), below=tuple(ours.values()), paired=True
+        above=tuple(theirs.values()) if ordered else candidate.trials,
+        below=tuple(ours.values()) if ordered else baseline.trials,
+        ordered=ordered,
     )
 
 
-def _judge_without_trials(draft: _Draft) -> Judgement:
-    """Decide without an estimate from trials: by the margin alone, or the seconds of one trial."""
+def _by_block(sample: Sample) -> dict[Hashable, float]:
+    """Map the blocks to their trials, by time; empty where a block is unknown or has several."""
+    found = dict(zip(sample.blocks, sample.trials, strict=False))
+    if len(found) != len(sample.trials):
+        return {}
+    return dict(sorted(found.items(), key=lambda item: _block_order(item[0])))
+
+
+def _block_order(block: Hashable) -> tuple[object, ...]:
+    """Sort numbers by value, other keys by their text."""
+    parts = block if isinstance(block, tuple) else (block,)
+    return tuple((0, part, "") if isinstance(part, int) else (1, 0, str(part)) for part in parts)
+
+
+def _judge_alone(draft: _Draft) -> Judgement:
+    """Decide without a test among others: not comparable, one number, or one trial."""
+    interval = draft.estimate.interval(ALONE) if draft.estimate else None
+    shown = partial(replace, interval=interval, confidence=ALONE if interval else None)
     if not draft.comparable or draft.ratio is None:
-        return draft.conclude(Verdict.NOT_COMPARABLE, draft.reasons)
+        return shown(draft.conclude(Verdict.NOT_COMPARABLE))
     if draft.evidence is Evidence.ONE_NUMBER:
-        return draft.conclude(draft.verdict((draft.ratio, draft.ratio)), draft.reasons)
-    if draft.interval is None:
-        return draft.conclude(Verdict.INCONCLUSIVE, draft.reasons)
-    verdict = draft.verdict(draft.interval, REPEATS_FACTOR)
-    if verdict in (Verdict.BETTER, Verdict.WORSE):
-        return draft.conclude(verdict, draft.reasons)
-    return draft.conclude(Verdict.INCONCLUSIVE, (*draft.reasons, Reason.REPEATS_MAY_DIFFER))
+        return draft.conclude(draft.verdict((draft.ratio, draft.ratio)))
+    if interval is None:
+        return draft.conclude(Verdict.INCONCLUSIVE)
+    verdict = draft.verdict(interval)
+    caveats = (Reason.REPEATS_MAY_DIFFER,) if verdict is Verdict.INCONCLUSIVE else ()
+    return shown(draft.conclude(verdict, *caveats))
 
 
-def _judge_trials(
-    draft: _Draft, estimate: RatioEstimate, p_adjusted: float | None, family: int
-) -> Judgement:
-    ratio, numbers = draft.ratio, draft.numbers
-    assert ratio is not None
-    assert numbers is not None
-    reasons = list(draft.reasons)
-    low, high = estimate.interval
-    if not low <= ratio <= high:
-        # A percentile of all I/Os may be outside the trials' percentiles. The interval must
-        # contain the figure that is shown.
-        reasons.append(Reason.FIGURE_WIDENS_INTERVAL)
-        low, high = min(low, ratio), max(high, ratio)
-    found = replace(draft, interval=(low, high))
-    if p_adjusted is None:
-        return found.conclude(Verdict.NOT_COMPARABLE, reasons)
-    verdict = draft.verdict((low, high))
-    caveats = []
-    if verdict is Verdict.INCONCLUSIVE:
-        caveats.append(Reason.INTERVAL_CROSSES_BAND)
-    elif verdict is not Verdict.SAME:
-        if p_adjusted > LEVEL:
-            caveats.append(Reason.P_NOT_SMALL)
-        if draft.evidence is Evidence.FEW_TRIALS and not estimate.separated:
-            caveats.append(Reason.TRIALS_OVERLAP)
-    number = min(len(numbers.above), len(numbers.below))
-    margin = draft.margin()
-    growth = math.exp(detectable(estimate.scale, number, paired=estimate.paired))
-    return replace(
-        found.conclude(Verdict.INCONCLUSIVE if caveats else verdict, [*caveats, *reasons]),
-        p=estimate.p,
-        p_adjusted=p_adjusted,
-        trials_needed=_trials_needed(estimate, number, ratio, margin, family) if caveats else None,
-        detectable=margin[1] * growth - 1,
+def _judge_family(drafts: Sequence[_Draft], primary: bool) -> list[Judgement]:
+    """Test pairs with an estimate from trials together."""
+    estimates = [draft.estimate for draft in drafts if draft.estimate is not None]
+    lower, upper = (
+        np.array([draft.log_margin[end] for draft in drafts], dtype=np.float64) for end in (0, 1)
     )
-
-
-def _trials_needed(
-    estimate: RatioEstimate, number: int, ratio: float, margin: tuple[float, float], family: int
-) -> int | None:
-    """Compute the trials per system for a verdict, with the measured ratio and scatter. There are
-    `number` now; `family` counts the p values that are adjusted together."""
-    needed = partial(trials_needed, scale=estimate.scale, paired=estimate.paired, more_than=number)
-    lower = math.log(margin[0]) if margin[0] > 0 else -math.inf
-    upper, at = math.log(margin[1]), math.log(ratio)
-    outside = max(at - upper, lower - at)
-    if outside <= 0:
-        return needed(-outside, level=LEVEL, power=_POWER_OF_SAME)
-    beyond = needed(outside, level=LEVEL)
-    tested = needed(abs(at), level=LEVEL / max(1, family))
-    return max(beyond, tested) if beyond and tested else None
+    p = two_sided(p_beyond(estimates, lower, upper)).tolist()
+    adjusted = holm(p) if primary else benjamini_hochberg(p)
+    levels = (holm_levels if primary else benjamini_hochberg_levels)(adjusted)
+    tails = (1 - np.asarray(levels)) / 2
+    alone = intervals(estimates, [ALONE] * len(drafts))
+    deciding = intervals(estimates, levels)
+    reach = detectable(estimates, upper, tails)
+    found = []
+    for at, draft in enumerate(drafts):
+        verdict, caveats = draft.verdict(alone[at]), []
+        if adjusted[at] <= LEVEL:
+            verdict = draft.direction(above=estimates[at].value > 0)
+        elif verdict is not Verdict.SAME:
+            crosses = verdict is Verdict.INCONCLUSIVE
+            caveats = [Reason.INTERVAL_CROSSES_BAND if crosses else Reason.P_NOT_SMALL]
+            verdict = Verdict.INCONCLUSIVE
+        level = ALONE if verdict is Verdict.SAME else levels[at]
+        found.append(
+            replace(
+                draft.conclude(verdict, *caveats),
+                interval=alone[at] if verdict is Verdict.SAME else deciding[at],
+                confidence=level,
+                interval_alone=None if level == ALONE else alone[at],
+                p=p[at],
+                p_adjusted=adjusted[at],
+                detectable=math.expm1(min(reach[at], 700.0)),
+            )
+        )
+    unsure = [at for at, one in enumerate(found) if one.verdict is Verdict.INCONCLUSIVE]
+    needed = trials_needed(
+        [estimates[at] for at in unsure], lower[unsure], upper[unsure], tails[unsure]
+    )
+    for at, trials in zip(unsure, needed, strict=True):
+        if trials is not None:
+            found[at] = replace(
+                found[at],
+                trials_needed=trials.number,
+                trials_range=(trials.low, trials.high),
+            )
+    return found
 
 
 class Samples:
@@ -388,6 +465,7 @@ class Samples:
             blocks=tuple(self._block(one) for one, _ in whole),
             within=tuple(self._within(one, figure, op) for one, _ in whole) if alone else (),
             imported=self._imported,
+            run=self._run.id,
             errors=error_codes(figure),
         )
 

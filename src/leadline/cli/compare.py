@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 )
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
-    band: float, metrics: tuple[str, ...], limits: tuple[str, ...], output: str, **given: Any
+    band: float,
+    between_runs: float,
+    metrics: tuple[str, ...],
+    limits: tuple[str, ...],
+    output: str,
+    **given: Any,
 ) -> Exit:
     """Compare two runs, or two clusters, targets or labels of one run: every cell with its change,
     its interval and a verdict, next to the configuration differences of the two.
@@ -65,6 +70,7 @@ def command(
             *request.find_sides(judge),
             by=request.kind,
             band=band,
+            between_runs=between_runs,
             metrics=wanted,
             primary=[limit.selector for limit in parsed],
         )

@@ -295,6 +295,10 @@ def band_option(meaning: str) -> Callable[[Command], Command]:
 
 def parse_band(text: str) -> float:
     """`5%` or `0.05` as a share. Raises LeadlineError (`usage`)."""
+    return _parse_share(text, "a band")
+
+
+def _parse_share(text: str, what: str) -> float:
     number, percent, rest = text.strip().partition("%")
     try:
         band = float(number) / (100 if percent else 1)
@@ -303,10 +307,15 @@ def parse_band(text: str) -> float:
     if rest.strip() or not 0 < band < 1:
         raise LeadlineError(
             errors.USAGE,
-            f"a band of {text!r} is not between 0 % and 100 %",
+            f"{what} of {text!r} is not between 0 % and 100 %",
             hint="write it as 5% or 0.05",
         )
     return band
+
+
+def parse_between_runs(text: str) -> float:
+    """`5%`, `0.05` or `0` as a share. Raises LeadlineError (`usage`)."""
+    return 0.0 if text.strip() in ("0", "0%") else _parse_share(text, "a deviation between runs")
 
 
 compare_options = with_options(
@@ -328,6 +337,15 @@ compare_options = with_options(
         help="The run that holds both, with --by cluster, target or label.",
     ),
     band_option("Changes within it count as the same; a measured noise floor widens it."),
+    click.option(
+        "--between-runs",
+        metavar="PERCENT",
+        default="5%",
+        show_default=True,
+        callback=lambda _context, _option, given: parse_between_runs(given),
+        help="Standard deviation of a system from one run to another, added where the two are of "
+        "separate runs. Interleave both in one run to do without.",
+    ),
 )
 
 

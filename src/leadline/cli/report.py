@@ -81,14 +81,23 @@ def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
     )
 
 
-def of_two(ours: Side, theirs: Side, by: By, band: float, form: str, verified: Verified) -> Written:
+def of_two(
+    ours: Side,
+    theirs: Side,
+    by: By,
+    form: str,
+    verified: Verified,
+    *,
+    band: float,
+    between_runs: float,
+) -> Written:
     """A comparison in the form of that file ending; `verified` gives the verifications of the
     archives: one, or the baseline's first."""
     from leadline.analysis.compare import compare
     from leadline.report.answers.comparison import compare_csv, compare_output
     from leadline.report.pages.comparison.page import comparison_document
 
-    comparison = compare(ours, theirs, by=by, band=band)
+    comparison = compare(ours, theirs, by=by, band=band, between_runs=between_runs)
     if form in DATA:
         document = comparison_document(comparison)
     else:
@@ -129,7 +138,7 @@ SUFFIXES = (".html", ".md", ".json", ".csv", RAW, PAPER)
     help="The file to write; its ending chooses the form: " + ", ".join(SUFFIXES) + ".",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
-def command(band: float, path: Path, force: bool, **given: Any) -> Exit:
+def command(band: float, between_runs: float, path: Path, force: bool, **given: Any) -> Exit:
     """Write a run, or a comparison of two, as one self-contained page (HTML), as Markdown with its
     charts in a folder next to it, as JSON or CSV, or as a page laid out for paper (.pdf-ready).
     In .csv, not in .raw.csv, texts that spreadsheets take for formulas have a ' in front.
@@ -145,7 +154,7 @@ def command(band: float, path: Path, force: bool, **given: Any) -> Exit:
     kind = _kind(path)
     _refuse_existing(path, force)
     with _keeping():
-        written = _compose(ComparisonRequest(**given), band, kind)
+        written = _compose(ComparisonRequest(**given), kind, band=band, between_runs=between_runs)
         content, companions = _rendered(written, path, kind)
     for name in companions:
         _refuse_existing(path.parent / name, force)
@@ -186,7 +195,7 @@ def _kind(path: Path) -> str:
     )
 
 
-def _compose(request: ComparisonRequest, band: float, kind: str) -> Written:
+def _compose(request: ComparisonRequest, kind: str, *, band: float, between_runs: float) -> Written:
     from leadline.api import judging
 
     runs = request.find_runs()
@@ -194,7 +203,8 @@ def _compose(request: ComparisonRequest, band: float, kind: str) -> Written:
         compared = request.kind
         if request.candidate is None and request.by in ("run", "cluster"):
             return of_run(runs[0], kind, judge, verified)
-        return of_two(*request.find_sides(judge), compared, band, kind, verified)
+        sides = request.find_sides(judge)
+        return of_two(*sides, compared, kind, verified, band=band, between_runs=between_runs)
 
 
 def _rendered(written: Written, path: Path, kind: str) -> tuple[str, Mapping[str, str]]:

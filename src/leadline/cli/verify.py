@@ -105,4 +105,5 @@ def _once_more(
     request = ComparisonRequest(
         baseline=words[0], candidate=words[-1], by=asked_by, within=page.runs[0], runs=runs
     )
-    return of_two(*request.find_sides(judge), by, asked.band, ".html", verified)
+    sides = request.find_sides(judge)
+    return of_two(*sides, by, ".html", verified, band=asked.band, between_runs=asked.between_runs)

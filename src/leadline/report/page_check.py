@@ -11,7 +11,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from typing import Any
 
@@ -38,6 +38,15 @@ _UNSEALED = "0.1."
 _TOLERANCE = 1e-9
 # The path of an archive is not part of its content.
 _NOT_COMPARED = "path"
+# A comparison without this field has verdicts of the method before ADR 25.
+_METHOD = "between_runs"
+_JUDGED = frozenset(
+    (
+        *("between_runs", "pools", "overall", "limits", "summary", "explanations", "ratio"),
+        *("interval", "interval_alone", "confidence", "deviation", "freedom", "p", "p_adjusted"),
+        *("verdict", "evidence", "reasons", "trials_needed", "trials_range", "detectable"),
+    )
+)
 _FEWEST_BLANKS_OF_PROSE = 2
 _LONGEST_EXCERPT = 120
 
@@ -108,9 +117,12 @@ def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
     """Count the numbers of a page and list differences from `html`, the page made again.
 
     Sentences and drawings are compared only where the same version made both: another version
-    may change a sentence, but never a number, a name or a verdict.
+    may change a sentence, but never a number, a name or a verdict. Of a comparison by the verdicts
+    before ADR 25 only the measured numbers and the configuration are compared.
     """
     made = read_page("the page made again", html)
+    if kept.comparison is not None and _METHOD not in kept.answer:
+        kept, made = (replace(page, answer=_measured(page.answer)) for page in (kept, made))
     same_version = kept.version == __version__
     problems = []
     numbers = 0
@@ -127,6 +139,16 @@ def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:
     if same_version and kept.text != made.text:
         problems.append(_first_difference(kept.text, made.text))
     return numbers, tuple(problems)
+
+
+def _measured(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a comparison without what its method gives."""
+    found = {key: value for key, value in answer.items() if key not in _JUDGED}
+    found["cells"] = [
+        {key: value for key, value in cell.items() if key not in _JUDGED}
+        for cell in answer["cells"]
+    ]
+    return found
 
 
 def _unpacked(packed: str) -> object:

@@ -190,9 +190,8 @@ _DOUBLE = 2.0
 # Longest name in a sentence, in characters.
 _LONGEST_NAME = 48
 EVIDENCE_TEXTS = {
-    Evidence.TRIALS: "bootstrap over at least six trials per system",
-    Evidence.FEW_TRIALS: "fewer than six trials per system",
-    Evidence.WITHIN_RUN: "one trial, by its own seconds",
+    Evidence.TRIALS: "trials of each system",
+    Evidence.WITHIN_RUN: "one trial, by its own seconds and the published scatter of repeats",
     Evidence.ONE_NUMBER: "one number per system, tested by the margin alone",
     Evidence.NONE: "no evidence",
 }
@@ -202,9 +201,13 @@ _REASONS = {
     Reason.MISSING_CANDIDATE: "the candidate has no number",
     Reason.ZERO: "a number of zero has no ratio",
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
-    Reason.P_NOT_SMALL: "not significant among so many cells (adjusted p above 5 %)",
-    Reason.TRIALS_OVERLAP: "few trials, and those of both systems overlap",
-    Reason.FEW_TRIALS: "two to five trials per system, tested with Student's t",
+    Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
+    Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",
+    Reason.CORRELATED: "trials follow their predecessor, which widens the interval",
+    Reason.WILD_TRIAL: "a trial is far from the others: trimmed means",
+    Reason.INCOMPLETE_BLOCKS: "trials without a partner in their block are left out",
+    Reason.IDENTICAL_TRIALS: "every trial of both runs has the same value: possibly one data set",
+    Reason.OWN_SCATTER: "fewer than three comparable cells: only the cell's own scatter",
     Reason.SINGLE_TRIAL: "one trial of a system does not show how repeats differ",
     Reason.WITHIN_RUN_EVIDENCE: "tested with the seconds within the trials",
     Reason.NO_WITHIN_RUN_EVIDENCE: "the seconds within the trial are unknown",
@@ -212,8 +215,6 @@ _REASONS = {
     Reason.BAND_ONLY: "published figures without repeats, tested by the margin alone",
     Reason.NO_TRIAL_VALUES: "not every trial reports this number",
     Reason.TRIAL_NOT_POSITIVE: "a trial's value is zero",
-    Reason.FIGURE_WIDENS_INTERVAL: "the figure of all trials together is outside their interval, "
-    "which is widened to it",
     Reason.NOISE_FLOOR: "the equivalence margin is the measured noise floor",
 }
 OP_NOUNS = {
@@ -260,6 +261,11 @@ def change_text(ratio: float) -> str:
     if text == "0.0 %":
         return text
     return ("+" if ratio > 1 else "-") + text
+
+
+def level_text(level: float) -> str:
+    """Format a confidence level: `95 %`, `99.88 %`."""
+    return f"{level * 100:.6g} %" if level >= 0.9999 else f"{level * 100:.4g} %"
 
 
 def interval_text(interval: tuple[float, float]) -> str:

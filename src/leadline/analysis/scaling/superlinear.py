@@ -16,7 +16,7 @@ from leadline.analysis.scaling.speedup import (
     SystemFacts,
     hosts_of,
 )
-from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence, Judgement, Verdict
+from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.diff import Difference, Topic
 from leadline.inventory.facts import find_pool
@@ -317,9 +317,8 @@ def superlinear(
 
     Certain where the low end of an interval exceeds the ratio of the resource that grew most by
     more than the equivalence margin, at any level or at the peaks; uncertain where only the peaks'
-    figure does (of several levels some figures always would). The interval of a single trial per
-    system is widened by the known scatter of repeats (REPEATS_FACTOR). Published summary figures
-    are tested by the margin alone, as in a comparison.
+    figure does (of several levels some figures always would). Published summary figures are tested
+    by the margin alone, as in a comparison.
     """
     over = speedup.divisor
     found = exceeding(speedup.levels, speedup.peak, over) if over else None
@@ -382,5 +381,4 @@ def _low(judgement: Judgement) -> float:
         return judgement.ratio or 0.0
     if judgement.interval is None:
         return 0.0
-    widening = REPEATS_FACTOR if judgement.evidence is Evidence.WITHIN_RUN else 1.0
-    return judgement.interval[0] / widening
+    return judgement.interval[0]

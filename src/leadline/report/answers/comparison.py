@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Literal
 
@@ -9,18 +11,24 @@ from pydantic import Field
 
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
 from leadline.analysis.figures import MetricFigure
+from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
 from leadline.report.render.rows import render_rows
+from leadline.stats.moderation import FEWEST_CELLS
 
 
 class ComparedOutput(CellOutput):
     """`baseline` and `candidate` are in the metric's base unit, null where missing or not shown.
 
-    `interval` is the 95 % interval of `ratio` = candidate / baseline, `p_adjusted` the p value
-    adjusted over all tested cells, `band` the equivalence margin as a share. `reasons` are codes,
-    the most important first. `evidence` is the basis of the verdict; `trials_needed` is the
-    number of trials per system that would probably resolve an inconclusive cell.
+    `ratio` = candidate / baseline is the estimate from the trials (of the two numbers without
+    repeats), `interval` the one that decides the verdict, with its `confidence` (0.95: 95 %);
+    `interval_alone` is the 95 % interval where that is another. `p_adjusted` is the p value
+    adjusted over all tested cells, `band` the equivalence margin as a share. `deviation` is the
+    moderated standard deviation of a trial's change as a share, known with `freedom` degrees of
+    freedom. `reasons` are codes, the most important first. `evidence` is the basis of the verdict;
+    `trials_needed` is the number of trials per system that would probably resolve an inconclusive
+    cell, `trials_range` that number for the 80 % interval of the scatter (null: above 1,000).
     """
 
     op: str | None
@@ -42,6 +50,11 @@ class ComparedOutput(CellOutput):
     reasons: list[str]
     trials_needed: int | None
     detectable: float | None
+    confidence: float | None = None
+    interval_alone: tuple[float, float] | None = None
+    deviation: float | None = None
+    freedom: float | None = None
+    trials_range: tuple[int, int | None] | None = None
 
 
 class DifferenceOutput(Output):
@@ -76,6 +89,33 @@ class LimitOutput(Output):
     metric: str
     ratio: float | None
     outcome: str
+
+
+class PoolOutput(Output):
+    """Cells whose scatter was pooled: those of one `metric`. `paired`: the variance of differences
+    within blocks; else that of one system, the baseline's and the candidate's apart. The prior of
+    the moderated variances is `deviation` (a share) with the weight of `freedom` degrees of
+    freedom; null: all cells scatter alike."""
+
+    metric: str
+    system: str | None
+    paired: bool
+    cells: int
+    deviation: float
+    freedom: float | None
+
+
+class OverallOutput(Output):
+    """The mean change of `cells` rates, a sample of such cells: geometric mean `ratio` with its
+    95 % interval, and where that lies relative to the margin. `op` and `blocks` (`small`, `large`)
+    are null where the effect covers all."""
+
+    op: str | None
+    blocks: str | None
+    cells: int
+    ratio: float
+    interval: tuple[float, float]
+    verdict: str
 
 
 class SideOutput(Output):
@@ -114,6 +154,9 @@ class CompareOutput(Output):
     candidate_alone: list[str]
     limits: list[LimitOutput]
     summary: SummaryOutput
+    between_runs: float = 0.0
+    pools: list[PoolOutput] = Field(default_factory=list)
+    overall: list[OverallOutput] = Field(default_factory=list)
 
     def without_folders(self) -> CompareOutput:
         """Return the answer with the archives' names instead of their paths, for a shared page."""
@@ -142,6 +185,8 @@ def compare_output(
             which: SideOutput(name=side.name, run=side.run.id, path=str(side.run.path))
             for which, side in pair.items()
         },
+        pools=list(_pools(comparison)),
+        overall=[OverallOutput.from_records(effect) for effect in comparison.overall],
         cells=[_cell(cell) for cell in comparison.cells],
         differences=[
             DifferenceOutput.from_records(difference, explains=effect_texts(difference))
@@ -163,10 +208,14 @@ def compare_output(
 
 def _cell(cell: ComparedCell) -> ComparedOutput:
     baseline, candidate = cell.baseline, cell.candidate
+    tested = cell.judgement.evidence is Evidence.TRIALS
+    estimate = cell.judgement.estimate if tested else None
     return ComparedOutput.from_records(
         cell,
         cell.judgement,
         unit=cell.metric.unit,
+        deviation=estimate.scale if estimate else None,
+        freedom=estimate.scale_freedom if estimate else None,
         baseline=baseline.value if baseline else None,
         candidate=candidate.value if candidate else None,
         baseline_interval=baseline.interval if baseline else None,
@@ -176,6 +225,29 @@ def _cell(cell: ComparedCell) -> ComparedOutput:
     )
 
 
+def _pools(comparison: Comparison) -> Iterator[PoolOutput]:
+    """Yield the priors of the moderated variances, each once."""
+    found: dict[tuple[str, str | None, bool], PoolOutput] = {}
+    for cell in comparison.cells:
+        estimate = cell.judgement.estimate
+        if estimate is None or cell.verdict is Verdict.NOT_COMPARABLE:
+            continue
+        # The priors of an estimate are those of the candidate and of the baseline, or of pairs.
+        systems = (None,) if estimate.paired else ("candidate", "baseline")
+        for system, prior in zip(systems, estimate.priors, strict=False):
+            key = cell.metric.value, system, estimate.paired
+            if key not in found and prior.cells >= FEWEST_CELLS:
+                found[key] = PoolOutput(
+                    metric=cell.metric.value,
+                    system=system,
+                    paired=estimate.paired,
+                    cells=prior.cells,
+                    deviation=math.sqrt(prior.variance),
+                    freedom=prior.freedom if math.isfinite(prior.freedom) else None,
+                )
+    yield from found.values()
+
+
 def _trials(figure: MetricFigure | None) -> int:
     return sum(trial.value is not None for trial in figure.trials) if figure else 0
 
@@ -183,7 +255,7 @@ def _trials(figure: MetricFigure | None) -> int:
 _COLUMNS = (
     "target", "workload", "level", "op", "metric", "unit", "baseline", "candidate", "ratio",
     "interval_low", "interval_high", "p", "p_adjusted", "band", "verdict", "evidence", "reasons",
-    "baseline_trials", "candidate_trials", "trials_needed",
+    "baseline_trials", "candidate_trials", "trials_needed", "confidence",
 )  # fmt: skip
 
 

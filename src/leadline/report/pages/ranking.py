@@ -110,7 +110,7 @@ def _evidence(ranking: Ranking) -> str:
             "of the trials, and the ranks that the verdicts allow."
         )
     return (
-        f"Too few trials for a bootstrap: single numbers that differ by more than {band} count as "
+        f"No repeated trials: single numbers that differ by more than {band} count as "
         "different, and rank intervals are those that the verdicts allow."
     )
 
@@ -136,7 +136,7 @@ def order_table(anchor: str, ranking: Ranking, *, whole: bool = False) -> Table:
         ("target", lambda standing: standing.target),
         (number_column("rank interval", 3), lambda standing: _interval(ranking, standing)),
         (number_column("score"), lambda standing: _score(ranking, standing)),
-        (number_column("95 % interval", 2), lambda standing: _score_interval(ranking, standing))
+        (number_column("interval", 2), lambda standing: _score_interval(ranking, standing))
         if intervals
         else None,
         (number_column(objectives[0].name), lambda standing: _value(ranking, standing, 0))

@@ -38,8 +38,7 @@ _CHANGES = 2
 RESTS_ON = {
     Evidence.ONE_NUMBER: "one number per target, tested by the margin alone",
     Evidence.WITHIN_RUN: "one trial per target, tested by its own seconds",
-    Evidence.FEW_TRIALS: "two to five trials per target",
-    Evidence.TRIALS: "six or more trials per target",
+    Evidence.TRIALS: "repeated trials",
     Evidence.NONE: "no evidence",
 }
 
@@ -68,7 +67,7 @@ def changes(found: Recommendation) -> list[str]:
         sentences.append(f"{other.name} and {chosen.name} tie: {trials} ({now} now).")
     elif judgement and judgement.evidence is Evidence.ONE_NUMBER:
         sentences.append(
-            "One number per target has no interval: six or more trials of each give one."
+            "One number per target has no interval: three or more trials of each give one."
         )
     if chosen:
         sentences += [*_if_faster(found, chosen), *_if_one_figure(found, chosen)]
@@ -196,7 +195,7 @@ def _against(found: Recommendation) -> str:
         backwards = (chosen.name, other.name) not in found.ranking.judgements
         if turned != backwards:
             low, high = 1 / high, 1 / low
-        known = f"95 % interval {low:.2f} to {high:.2f}; {known}"
+        known = f"interval {low:.2f} to {high:.2f}; {known}"
     return f"{score_ratio(chosen, other)} times the score of {other.name} ({known})"
 
 

@@ -25,14 +25,15 @@ def test_levels_of_equal_load_are_compared_with_each_other() -> None:
     assert [one.judgement.ratio for one in found.levels] == [1.0, pytest.approx(1.5)]
     assert (found.baseline_alone, found.candidate_alone) == (("qd64x1",), ("qd32x1",))
     low, high = found.levels[1].judgement.interval or (0, 0)
-    assert 1.4 < low < 1.5 < high < 1.6
+    # Two runs: +-14 % for the variation between runs alone.
+    assert 1.25 < low < 1.5 < high < 1.8
 
 
 def test_efficiency_is_the_speed_up_as_a_share_of_what_was_added() -> None:
     found = against(simulate(closed(8, *THREE)), simulate(closed(8, *FIVE)), HOSTS)
     (level,) = found.levels
     assert level.efficiency is not None
-    assert level.efficiency.value == pytest.approx(1.5 / (5 / 3))
+    assert level.efficiency.value == pytest.approx(1.5 / (5 / 3), rel=0.01)
     assert level.judgement.interval is not None
     assert level.efficiency.interval == pytest.approx(
         [one * 3 / 5 for one in level.judgement.interval]
@@ -66,7 +67,7 @@ def test_refused_figures_give_no_ratio() -> None:
     small = simulate(closed(1, *THREE), closed(8, *THREE), findings=[refusal("qd8x1")])
     found = against(small, simulate(closed(1, *FIVE), closed(8, *FIVE)), HOSTS)
     first, refused = found.levels
-    assert first.judgement.ratio == pytest.approx(1.5)
+    assert first.judgement.ratio == pytest.approx(1.5, rel=0.01)
     assert (refused.judgement.ratio, refused.judgement.interval) == (None, None)
     assert refused.efficiency is None
     assert "cache-served-reads" in refused.judgement.reasons

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
-from leadline.analysis.figures import TRIALS_FOR_INTERVAL
-from leadline.analysis.verdicts import REPEATS_FACTOR
+from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_FACTOR, Verdict
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
 from leadline.report.cells import slug
@@ -65,8 +65,11 @@ from leadline.report.words import (
     reason_text,
     reason_words,
     short,
+    title,
     where,
 )
+from leadline.stats.effects import Estimate
+from leadline.stats.moderation import FEWEST_CELLS
 from leadline.version import __version__
 
 
@@ -88,8 +91,8 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
         numbers=f"{len(comparison.cells):,}",
         margin=band_text(comparison.band),
         noise_floor=noise_floor,
-        interval_trials=TRIALS_FOR_INTERVAL,
-        few_trials=TRIALS_FOR_INTERVAL - 1,
+        pooled=_pooled(comparison),
+        between_runs=_between_runs(comparison),
         repeats=percent_text(REPEATS_FACTOR - 1),
         false_positives=percent_text(false_positive_rate(comparison.band)),
         scatter_median=percent_text(REPEATS.median),
@@ -99,6 +102,39 @@ def method_blocks(comparison: Comparison) -> tuple[Block, ...]:
         reasons="; ".join(f"{reason_words(code)}: {reason_text(code)}" for code in codes) or "none",
     )
     return (methods,)
+
+
+def _pooled(comparison: Comparison) -> str:
+    """Word the priors of the moderated scatter by metric."""
+    texts = []
+    found: dict[Metric, Estimate] = {}
+    for cell in comparison.cells:
+        if cell.judgement.estimate is not None and cell.verdict is not Verdict.NOT_COMPARABLE:
+            found.setdefault(cell.metric, cell.judgement.estimate)
+    for metric, estimate in found.items():
+        known = [prior for prior in estimate.priors if prior.cells >= FEWEST_CELLS]
+        if not known:
+            continue
+        deviations = listed(percent_text(math.sqrt(prior.variance)) for prior in known)
+        weights = listed(
+            f"{prior.freedom:.1f}" if math.isfinite(prior.freedom) else "unlimited"
+            for prior in known
+        )
+        kind = "of pairs" if estimate.paired else "of candidate and baseline"
+        texts.append(
+            f"{title(metric)} {deviations} {kind}, weight {weights} degrees of freedom, "
+            f"{known[0].cells:,} cells"
+        )
+    return "; ".join(texts) or "none: fewer than three comparable cells"
+
+
+def _between_runs(comparison: Comparison) -> str:
+    if not comparison.between_runs:
+        return "none: both systems are of one run"
+    return (
+        f"{band_text(comparison.between_runs)} standard deviation of a system from one run to "
+        "another (--between-runs); it does not shrink with more trials"
+    )
 
 
 def comparison_document(
@@ -392,7 +428,11 @@ def command(comparison: Comparison) -> str:
     elif comparison.by is not By.RUN:
         names = (base.name, other.name)
         by = ("--by", comparison.by.value, "--run", base.run.id)
-    return shlex.join(("leadline", "compare", *names, *by, "--band", f"{comparison.band * 100:g}%"))
+    margin = ("--band", f"{comparison.band * 100:g}%")
+    between: tuple[str, ...] = ()
+    if base.run.id != other.run.id and comparison.between_runs != BETWEEN_RUNS:
+        between = ("--between-runs", f"{comparison.between_runs * 100:g}%")
+    return shlex.join(("leadline", "compare", *names, *by, *margin, *between))
 
 
 def _reproduce(comparison: Comparison) -> Section:

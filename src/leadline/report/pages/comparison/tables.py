@@ -35,6 +35,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     change_text,
     interval_text,
+    level_text,
     listed,
     needed_text,
     op_text,
@@ -88,7 +89,19 @@ def _change(cell: ComparedCell) -> Cell:
     ratio = cell.judgement.ratio
     if ratio is None:
         return nothing(listed(map(reason_text, cell.judgement.reasons)))
-    return Cell(text=change_text(ratio), sort=ratio)
+    return Cell(text=change_text(ratio), sort=ratio, note=_figures_ratio(cell))
+
+
+def _figures_ratio(cell: ComparedCell) -> str:
+    """Note the ratio of the two figures where the interval of the estimate excludes it."""
+    figures = [figure.value for figure in (cell.baseline, cell.candidate) if figure]
+    ends = cell.judgement.interval
+    if len(figures) < 2 or not all(figures) or ends is None:
+        return ""
+    ratio = (figures[1] or 0.0) / (figures[0] or 1.0)
+    if ends[0] <= ratio <= ends[1]:
+        return ""
+    return f"estimated from the trials; the two figures differ by {change_text(ratio)}"
 
 
 def change_and_verdict(cell: ComparedCell | None) -> list[Cell]:
@@ -99,7 +112,11 @@ def _change_interval(cell: ComparedCell) -> Cell:
     ends = cell.judgement.interval
     if ends is None:
         return nothing(EVIDENCE_TEXTS[cell.judgement.evidence])
-    return Cell(text=interval_text(ends), sort=ends[1] - ends[0])
+    judged = cell.judgement
+    note = f"at {level_text(judged.confidence)}" if judged.confidence else ""
+    if judged.interval_alone:
+        note += f"; alone, at 95 %, {interval_text(judged.interval_alone)}"
+    return Cell(text=interval_text(ends), sort=ends[1] - ends[0], note=note)
 
 
 def _verdict(cell: ComparedCell) -> Cell:
@@ -129,7 +146,11 @@ def _trials_needed(cell: ComparedCell) -> Cell:
     needed = cell.judgement.trials_needed
     if needed is None:
         return nothing()
-    return Cell(text=f"{needed:,}", sort=float(needed), note=needed_text(cell.judgement))
+    text = f"{needed:,}"
+    if cell.judgement.trials_range:
+        low, high = cell.judgement.trials_range
+        text += f" ({low:,} to {'over 1,000' if high is None else f'{high:,}'})"
+    return Cell(text=text, sort=float(needed), note=needed_text(cell.judgement))
 
 
 def _reasons(cell: ComparedCell, common: Sequence[str]) -> Cell:
@@ -238,7 +259,7 @@ def _value_columns(
 
 def _verdict_columns(cells: _Cells, rank: int) -> list[_ColumnOf]:
     """Show the change, its interval with this `rank`, and the verdict."""
-    column = Column(title="95 % interval", kind=Kind.NUMBER, unit="of change", rank=rank)
+    column = Column(title="interval", kind=Kind.NUMBER, unit="of change", rank=rank)
     bounded = any(cell.judgement.interval is not None for cell in cells)
     return [
         (number_column("change"), _change),

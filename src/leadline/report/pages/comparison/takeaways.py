@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.comparison import ComparedCell, Comparison, OverallEffect
 from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
 from leadline.findings import Severity
@@ -22,6 +22,7 @@ from leadline.report.words import (
     change_text,
     count_text,
     counts_text,
+    interval_text,
     judged,
     listed,
     place,
@@ -34,7 +35,7 @@ from leadline.report.words import (
     where,
     words_of,
 )
-from leadline.stats.ratios import Scatter, share_beyond
+from leadline.stats.scatter import Scatter, share_beyond
 
 _OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL)
 _CHANGED = (Verdict.WORSE, Verdict.BETTER)
@@ -70,11 +71,13 @@ def trials_of(cell: ComparedCell) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One operation. `blocks` is `small blocks` or `large blocks`, empty for all block sizes."""
+    """One operation. `blocks` is `small blocks` or `large blocks`, empty for all block sizes;
+    `overall` the effect over its cells, None with fewer than three."""
 
     op: Op
     blocks: str
     cells: list[ComparedCell]
+    overall: OverallEffect | None = None
 
     @property
     def noun(self) -> str:
@@ -105,15 +108,36 @@ class Part:
 
     @property
     def text(self) -> str:
-        """`writes 13.7 to 26.9 % fewer IOPS in small blocks (worse in 6 of 7 cells)`.
+        """`writes 20.4 % fewer IOPS in small blocks overall (-25.1 % to -15.2 %; worse in 6 of 7
+        cells)`; with fewer than three cells the range of the changed cells.
 
         Raises ValueError without a changed cell.
         """
         verb = {Op.TOTAL: "does mixed reads and writes"}.get(self.op, OP_NOUNS[self.op])
         conclusive = changed(self.cells)
         size = f" in {self.blocks}" if self.blocks else ""
+        if self.overall is not None:
+            return (
+                f"{verb} {self.overall_text}{size} overall ({self.bounds}; {_counts(self.cells)})"
+            )
         span = span_text(ratios(conclusive), *words_of(conclusive))
         return f"{verb} {span}{size} ({_counts(self.cells)})"
+
+    @property
+    def overall_text(self) -> str:
+        """`20.4 % fewer IOPS`. Raises ValueError without an overall effect."""
+        return span_text([self.overall.ratio] if self.overall else [], *words_of(self.cells))
+
+    @property
+    def bounds(self) -> str:
+        return interval_text(self.overall.interval) if self.overall else ""
+
+    @property
+    def shifted(self) -> bool:
+        """Whether the interval of the overall effect excludes no change."""
+        return self.overall is not None and not (
+            self.overall.interval[0] <= 1 <= self.overall.interval[1]
+        )
 
 
 def by_op(cells: Sequence[ComparedCell]) -> list[tuple[Op, list[ComparedCell]]]:
@@ -122,19 +146,20 @@ def by_op(cells: Sequence[ComparedCell]) -> list[tuple[Op, list[ComparedCell]]]:
     return [(op, group) for op, group in groups if group]
 
 
-def parts_of(cells: Sequence[ComparedCell]) -> list[Part]:
+def parts_of(cells: Sequence[ComparedCell], overall: Sequence[OverallEffect] = ()) -> list[Part]:
     """Split cells by operation, and by block size where only that gives a uniform verdict.
 
     Uniform parts come first.
     """
+    effects = {(effect.op, effect.blocks): effect for effect in overall}
     parts = []
     for op, group in by_op(cells):
-        whole = Part(op=op, blocks="", cells=group)
+        whole = Part(op=op, blocks="", cells=group, overall=effects.get((op, None)))
         small = [cell for cell in group if not cell.streaming]
         large = [cell for cell in group if cell.streaming]
         split = [
-            Part(op=op, blocks=blocks, cells=some)
-            for blocks, some in (("small blocks", small), ("large blocks", large))
+            Part(op=op, blocks=f"{size} blocks", cells=some, overall=effects.get((op, size)))
+            for size, some in (("small", small), ("large", large))
         ]
         useful = small and large and not whole.uniform and any(part.uniform for part in split)
         parts += split if useful else [whole]
@@ -204,8 +229,8 @@ def _alike(comparison: Comparison, cell: ComparedCell) -> bool:
 
 
 # Coefficients of variation of 180 groups of three runs on a production Ceph cluster: median, 90th
-# percentile and worst (methodology, section 1).
-REPEATS = Scatter(median=0.016, ninetieth=REPEATS_DEVIATION, worst=0.36)
+# percentile and worst, standard deviations with n - 1 (methodology, section 3).
+REPEATS = Scatter(median=0.02, ninetieth=REPEATS_DEVIATION, worst=0.44)
 
 
 def false_positive_rate(band: float) -> float:
@@ -230,7 +255,8 @@ def key_finding(comparison: Comparison) -> str:
         metric = comparison.cells[0].metric
         cells = [cell for cell in comparison.cells if cell.metric is metric]
     if not changed(cells):
-        return _without_change(cells, names)
+        parts = parts_of(cells, comparison.overall)
+        return _without_change(cells, names, [part for part in parts if part.shifted])
     if cells[0].rate:
         return _sentence(headline_parts(comparison), names)
     changes = listed(
@@ -247,7 +273,8 @@ def headline_parts(comparison: Comparison) -> list[Part]:
     more of them as long as they fit. Empty without a change."""
     names = system_names(comparison)
     longest = _LONGEST + sum(map(len, names)) - 2 * _NAME
-    parts = [part for part in parts_of(rates(comparison)) if changed(part.cells)]
+    parts = parts_of(rates(comparison), comparison.overall)
+    parts = [part for part in parts if changed(part.cells)]
     # Parts with changes in both directions only where there are no others.
     clear = [part for part in parts if part.direction]
     ordered = sorted(clear or parts, key=lambda part: -part.weight)
@@ -277,13 +304,18 @@ def _counts(cells: Sequence[ComparedCell]) -> str:
     return f"{found} of {count_text(len(cells), 'cell')}"
 
 
-def _without_change(cells: Sequence[ComparedCell], names: tuple[str, str]) -> str:
-    """Word a comparison of equal, inconclusive or not comparable cells."""
+def _without_change(
+    cells: Sequence[ComparedCell], names: tuple[str, str], shifted: Sequence[Part] = ()
+) -> str:
+    """Word a comparison of equal, inconclusive or not comparable cells; `shifted` are operations
+    with an overall effect that no cell shows alone."""
     base, other = names
     count = count_text(len(cells), "cell")
     same, undecided = judged(cells), len(having(cells, Verdict.INCONCLUSIVE))
     verb = "needs" if undecided == 1 else "need"
     more = f"; {undecided:,} {verb} more repeats" if undecided else ""
+    effects = (f"{part.noun} {part.overall_text} ({part.bounds})" for part in shifted)
+    more += f"; overall {listed(effects)}" if shifted else ""
     if same:
         band = band_text(max(cell.judgement.band for cell in same))
         equal = f"the same within {band} in {len(same):,} of {count}"
@@ -366,6 +398,12 @@ def _balance(comparison: Comparison, conclusive: Sequence[ComparedCell]) -> list
         bands = [cell.judgement.band for cell in same]
         counts += f" within {range_text(band_text(min(bands)), band_text(max(bands)))}"
     text = f"Of {count_text(len(conclusive), 'rate')} tested with {basis}, {counts}."
+    across = "trials" in basis and comparison.between_runs
+    if across:
+        text += (
+            f" The systems are of two runs: intervals include a deviation of "
+            f"{band_text(comparison.between_runs)} between runs."
+        )
     for name, wins in ((base, lost), (other, won)):
         if 0 < len(wins) <= _WINS_SHOWN:
             text += f" {name} is ahead in {listed(map(_with_change, wins))}."
@@ -375,8 +413,7 @@ def _balance(comparison: Comparison, conclusive: Sequence[ComparedCell]) -> list
 def _basis(cells: Sequence[ComparedCell]) -> str:
     """Word the evidence of verdicts: `3 trials per system`."""
     evidence = {cell.judgement.evidence for cell in cells}
-    repeated = (Evidence.TRIALS, Evidence.FEW_TRIALS)
-    counts = [trials_of(cell) for cell in cells if cell.judgement.evidence in repeated]
+    counts = [trials_of(cell) for cell in cells if cell.judgement.evidence is Evidence.TRIALS]
     parts = []
     if counts:
         noun = "trial" if max(counts) == 1 else "trials"
@@ -521,7 +558,7 @@ def needed(cells: Sequence[ComparedCell]) -> str:
     ]
     if not known:
         single = cells and all(trials_of(cell) <= 1 for cell in cells)
-        return "; six trials per system give intervals" if single else ""
+        return "; three trials per system give intervals" if single else ""
     wanted, present = (_count_range(counts) for counts in zip(*known, strict=True))
     which = f"{len(known):,} of them"
     if len(known) == len(cells):
@@ -578,7 +615,7 @@ def bottom_line(comparison: Comparison) -> tuple[str, ...]:
     if protection:
         texts.append(f"Data protection differs: {listed(map(_difference, protection), 2)}.")
     elif {cell.judgement.evidence for cell in judged(cells)} == {Evidence.ONE_NUMBER}:
-        texts.append("Six trials per cell show which differences are repeatable.")
+        texts.append("Three trials per cell show which differences are repeatable.")
     return tuple(texts)
 
 

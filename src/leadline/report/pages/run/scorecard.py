@@ -513,7 +513,7 @@ def _by(ranking: Ranking) -> str:
 
 
 def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
-    """`1.84 times disk, the next (95 % interval 1.62 to 2.04)`."""
+    """`1.84 times disk, the next (interval 1.62 to 2.04)`."""
     result = ranking.between(one.target, other.target)
     ratio = result.ratio
     if ratio is None and one.score and other.score:
@@ -524,7 +524,7 @@ def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
     if result.interval is None:
         return text
     low, high = result.interval
-    return f"{text} (95 % interval {times_text(low)} to {times_text(high)})"
+    return f"{text} (interval {times_text(low)} to {times_text(high)})"
 
 
 def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:

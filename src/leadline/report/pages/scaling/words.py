@@ -392,7 +392,7 @@ def superlinear_finding(found: Superlinear) -> Finding:
         "Look for other changes between the systems, and change one at a time. Do not extrapolate."
     )
     if judgement.evidence is not Evidence.TRIALS:
-        remedy = f"Repeat both systems, six trials per system, before using it. {remedy}"
+        remedy = f"Repeat both systems, three trials per system or more, before using it. {remedy}"
     return Finding(
         code=SUPERLINEAR,
         severity=Severity.WARNING if found.certain else Severity.INFO,

@@ -90,7 +90,7 @@ def cell(
     op: Op | None = Op.WRITE,
     metric: Metric = Metric.IOPS,
     level: str = "",
-    evidence: Evidence = Evidence.FEW_TRIALS,
+    evidence: Evidence = Evidence.TRIALS,
     reasons: tuple[str, ...] = (),
     needed: int | None = None,
     interval: tuple[float, float] | None = None,

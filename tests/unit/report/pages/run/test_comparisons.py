@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean
 
 import pytest
 from archive_builder import make_run, small_plan
@@ -62,7 +62,7 @@ def test_the_first_place_is_the_baseline_and_each_rate_is_that_of_the_archive(
     assert {(one.workload, one.op) for one in rates} == here
     for one in rates:
         ours, theirs = (
-            median(
+            geometric_mean(
                 row.value
                 for row in run.measurements()
                 if (row.target, row.workload, row.op, row.metric)
