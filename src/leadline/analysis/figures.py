@@ -186,6 +186,24 @@ class MetricFigure:
         return (self.high - self.low) / middle if middle > 0 else None
 
 
+def scaled(figure: MetricFigure, metric: Metric, factor: float) -> MetricFigure:
+    """Return a figure as another metric, all its values times `factor`."""
+
+    def times(value: float | None) -> float | None:
+        return None if value is None else value * factor
+
+    ends = figure.interval
+    return replace(
+        figure,
+        metric=metric,
+        value=times(figure.value),
+        trials=tuple(replace(trial, value=times(trial.value)) for trial in figure.trials),
+        interval=ends and (ends[0] * factor, ends[1] * factor),
+        low=times(figure.low),
+        high=times(figure.high),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellFigure:
     """A row: one target, workload, level and operation. `completed` and `planned` count trials.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leadline.analysis.scaling.knee import KneeMethod, NoKnee, NoKneeReason, Shape, shape_of
-from leadline.stats.usl import Unfitted, Usl
+from leadline.stats.usl import NoFit, Unfitted, Usl
 from tests.unit.analysis.scaling.levels import closed, noisy, refusal, simulate
 
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -142,8 +142,9 @@ def test_of_several_levels_of_one_load_the_highest_counts() -> None:
     assert found.saturated is True
     assert found.knee(KneeMethod.GAIN).level == "qd16x1"
     assert found.last_gain is not None
-    assert not isinstance(found.law, Unfitted)
-    assert len(found.law.loads) == len(LOADS)
+    assert found.law == Unfitted(reason=NoFit.HARD_LIMIT, levels=len(LOADS))
+    assert found.limit is not None
+    assert found.limit.iops == pytest.approx(1608, rel=0.001)
 
 
 def test_refused_levels_are_left_out_and_listed() -> None:
