@@ -17,7 +17,7 @@ from leadline.analysis.figures import MetricFigure, TrialValue
 from leadline.archive.reader import Run, StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
-from leadline.metrics import Metric, Op
+from leadline.metrics import Metric, Op, Spread
 from leadline.stats.ratios import (
     MANY,
     RatioEstimate,
@@ -37,6 +37,8 @@ REPEATS_DEVIATION = 0.135
 _NORMAL = 1.959964
 # Two single runs of one system differ by less than this factor in 95 % of such cases.
 REPEATS_FACTOR = math.exp(_NORMAL * math.sqrt(2) * REPEATS_DEVIATION)
+# Findings that a limit was measured.
+_CAPS = ("capped-by-limit", "flat-ceiling")
 # 105 / 100 is not beyond 5 %, in spite of binary rounding.
 _ROUNDING = 1e-9
 # `same` needs both ends inside the margin: 90 % each.
@@ -49,6 +51,7 @@ class Reason(StrEnum):
     MISSING_BASELINE = "missing-baseline"
     MISSING_CANDIDATE = "missing-candidate"
     ZERO = "zero"
+    CAPPED = "capped"
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
     TRIALS_OVERLAP = "trials-overlap"
@@ -97,6 +100,11 @@ class Sample:
     equal keys were interleaved. `within` is the standard error of each trial's mean as a share
     (from its own seconds, with their correlation), None if unknown. `imported`: a published
     figure. `errors` are the codes of `error` findings about the figure.
+
+    `spread` is set where the only value is a published mean over `spread.number` trials (two or
+    more), whose standard deviation (n - 1, in the metric's base unit) is `spread.deviation`: it is
+    evidence of that many trials. `capped`: a limit was measured (findings `capped-by-limit`,
+    `flat-ceiling`), which shows no difference between systems.
     """
 
     value: float | None
@@ -105,6 +113,8 @@ class Sample:
     within: tuple[float | None, ...] = ()
     imported: bool = False
     errors: tuple[str, ...] = ()
+    spread: Spread | None = None
+    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,11 +225,24 @@ def judge(pairs: Sequence[Pair], band: float = 0.05) -> tuple[Judgement, ...]:
         adjusted |= zip(tested, adjust(list(tested.values())), strict=True)
         family[primary] = len(tested)
     return tuple(
-        _judge_without_trials(draft)
-        if index not in estimates
-        else _judge_trials(draft, estimates[index], adjusted.get(index), family[draft.pair.primary])
+        _without_caps(
+            draft.pair,
+            _judge_without_trials(draft)
+            if index not in estimates
+            else _judge_trials(
+                draft, estimates[index], adjusted.get(index), family[draft.pair.primary]
+            ),
+        )
         for index, draft in enumerate(drafts)
     )
+
+
+def _without_caps(pair: Pair, judgement: Judgement) -> Judgement:
+    """A limit of the measurement makes figures the same, whatever the systems can do: no tie."""
+    if judgement.verdict is not Verdict.SAME or not (pair.baseline.capped or pair.candidate.capped):
+        return judgement
+    reasons = (Reason.CAPPED.value, *judgement.reasons)
+    return replace(judgement, verdict=Verdict.INCONCLUSIVE, reasons=reasons, trials_needed=None)
 
 
 def _draft(pair: Pair, band: float) -> _Draft:
@@ -234,6 +257,10 @@ def _draft(pair: Pair, band: float) -> _Draft:
     draft = replace(draft, ratio=ratio)
     trials = (*baseline.trials, *candidate.trials)
     fewest = min(len(baseline.trials), len(candidate.trials))
+    if baseline.spread or candidate.spread:
+        summary = _summary_interval(baseline, candidate, ratio)
+        if summary is not None:
+            return replace(draft.with_evidence(Evidence.FEW_TRIALS), interval=summary)
     if any(sample.imported and len(sample.trials) < 2 for sample in (baseline, candidate)):
         return draft.with_evidence(Evidence.ONE_NUMBER, Reason.SINGLE_TRIAL, Reason.BAND_ONLY)
     if not fewest:
@@ -252,6 +279,32 @@ def _draft(pair: Pair, band: float) -> _Draft:
     few = (Reason.FEW_TRIALS,) if fewest < MANY else ()
     draft = draft.with_evidence(Evidence.FEW_TRIALS if few else Evidence.TRIALS, *few)
     return replace(draft, numbers=_numbers(baseline, candidate))
+
+
+def _summary_interval(
+    baseline: Sample, candidate: Sample, ratio: float
+) -> tuple[float, float] | None:
+    """Compute the 95 % interval of a ratio of means with their standard deviations: Welch's t of
+    the logarithms, var(log mean) = (deviation / mean)^2 / n by the delta method. None where a
+    sample has neither a spread nor two trials."""
+    from scipy.special import stdtrit
+
+    parts = []
+    for sample in (baseline, candidate):
+        if sample.spread is not None and sample.value:
+            share, number = sample.spread.deviation / sample.value, sample.spread.number
+            parts.append((share**2 / number, number - 1))
+        elif len(sample.trials) > 1 and min(sample.trials) > 0:
+            logs = np.log(sample.trials)
+            parts.append((float(logs.var(ddof=1)) / len(logs), len(logs) - 1))
+        else:
+            return None
+    variance = sum(part for part, _ in parts)
+    if not variance:
+        return ratio, ratio
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    margin = math.exp(float(stdtrit(freedom, 0.975)) * math.sqrt(variance))
+    return ratio / margin, ratio * margin
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:
@@ -307,6 +360,10 @@ def _judge_without_trials(draft: _Draft) -> Judgement:
         return draft.conclude(draft.verdict((draft.ratio, draft.ratio)), draft.reasons)
     if draft.interval is None:
         return draft.conclude(Verdict.INCONCLUSIVE, draft.reasons)
+    if draft.evidence is Evidence.FEW_TRIALS:
+        found = draft.verdict(draft.interval)
+        crosses = (Reason.INTERVAL_CROSSES_BAND,) if found is Verdict.INCONCLUSIVE else ()
+        return draft.conclude(found, (*crosses, *draft.reasons))
     verdict = draft.verdict(draft.interval, REPEATS_FACTOR)
     if verdict in (Verdict.BETTER, Verdict.WORSE):
         return draft.conclude(verdict, draft.reasons)
@@ -389,6 +446,8 @@ class Samples:
             within=tuple(self._within(one, figure, op) for one, _ in whole) if alone else (),
             imported=self._imported,
             errors=error_codes(figure),
+            spread=whole[0][0].spread if len(whole) == 1 else None,
+            capped=any(mark.code in _CAPS for mark in figure.finding_marks),
         )
 
     def _block(self, trial: TrialValue) -> tuple[str, int | str]:

@@ -56,7 +56,7 @@ from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.layer import Layer
 from leadline.inventory.redaction import redact_document
 from leadline.inventory.system import SAVED, system_of
-from leadline.metrics import Measurement, Metric, Op
+from leadline.metrics import Measurement, Metric, Op, Spread
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
 from leadline.stats.histogram import LatencyHistogram
@@ -214,6 +214,9 @@ class StoredTrial:
                     metric=metric,
                     value=value,
                     histogram=histogram if metric is Metric.LATENCY_MEAN else None,
+                    spread=Spread(deviation=spread.deviation, number=spread.number)
+                    if (spread := operation.spreads.get(metric))
+                    else None,
                 )
 
 

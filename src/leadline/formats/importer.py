@@ -70,6 +70,8 @@ class Importer:
     `log_prefixes` is given a file's first 64 KiB, and returns the prefixes of the logs that the
     result names as its own (`X` of `X_iops.1.log`), whatever the file is called.
     `cost` bounds the memory that `read` takes: what is more expensive is refused before.
+    A table has `guess_columns`: from contents and the columns that the user names to known column
+    -> the table's, and `read_columns`, which reads with them. Both raise FormatError.
     """
 
     kind: str
@@ -79,6 +81,10 @@ class Importer:
     cost: ReadingCost = DOCUMENT
     bundles: Callable[[Sequence[str]], tuple[tuple[str, ...], ...]] = one_by_one
     log_prefixes: Callable[[bytes], tuple[str, ...]] = no_logs
+    guess_columns: Callable[[Mapping[str, bytes], Mapping[str, str]], dict[str, str]] | None = None
+    read_columns: Callable[[Mapping[str, bytes], Mapping[str, str]], tuple[Result, ...]] | None = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +132,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-def importer(kind: str) -> Importer:
-    """Raises LeadlineError(`import-kind-unknown`) with the nearest kind."""
+def importer(kind: str, columns: Mapping[str, str] | None = None) -> Importer:
+    """Return the importer of a kind; `columns` are those of a table that have another name. Raises
+    LeadlineError(`import-kind-unknown`) with the nearest kind."""
     if kind not in _MODULES:
         known = [*GROUPS, *KINDS]
         near = difflib.get_close_matches(kind, known, n=1)
@@ -139,7 +146,21 @@ def importer(kind: str) -> Importer:
         )
     found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
     assert isinstance(found, Importer)
+    if columns and found.read_columns is not None:
+        read, names = found.read_columns, columns
+        found = replace(found, read=lambda contents: read(contents, names))
     return _with_excerpts(found)
+
+
+def resolve_columns(
+    kind: str, contents: Mapping[str, bytes], given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the columns of a table that have another name, guessed where they are not given; empty
+    for other kinds. Raises FormatError for a given column that the table lacks."""
+    guess = importer(kind).guess_columns
+    if guess is None:
+        return {}
+    return guess({name: unquote(content) for name, content in contents.items()}, given)
 
 
 def importers(kind: str) -> tuple[Importer, ...]:

@@ -97,8 +97,12 @@ def _of_recorded(options: JobOptions, op: Op) -> PointLoad | None:
     reads, writes = _offered(options, jobs)
     offered = reads + writes
     of_op = {Op.READ: reads, Op.WRITE: writes}.get(op, offered)
+    # A table's `numjobs` are those of all its clients.
+    clients = options.integer("clients", 1) or 1
+    clients = clients if jobs % clients == 0 else 1
     return PointLoad(
-        numjobs=jobs,
+        clients=clients,
+        numjobs=jobs // clients,
         iodepth=max(1, depth),
         offered_iops=offered or None,
         op_share=of_op / offered if offered else 1.0,

@@ -204,11 +204,19 @@ def _levels(curve: LoadCurve, points: Sequence[LoadPoint]) -> _Levels:
     logs = [np.log(np.asarray(level.trials(Metric.IOPS))) for level in best.values()]
     freedom = sum(len(log) - 1 for log in logs)
     within = sum(float(((log - log.mean()) ** 2).sum()) for log in logs)
+    counts = [len(log) for log in logs]
+    for number, level in enumerate(best.values()):
+        # An imported mean over trials: var(log) = (deviation / mean)^2 by the delta method.
+        (first, *others) = level.throughput.trials
+        if first.spread is not None and first.value and not others:
+            counts[number] = first.spread.number
+            freedom += first.spread.number - 1
+            within += (first.spread.number - 1) * (first.spread.deviation / first.value) ** 2
     return _Levels(
         points=tuple(best.values()),
         loads=np.array(list(best)),
         means=np.array([log.mean() for log in logs]),
-        counts=np.array([len(log) for log in logs], dtype=np.float64),
+        counts=np.array(counts, dtype=np.float64),
         variance=within / freedom if freedom else 0.0,
         freedom=freedom,
         drawn=drawn_means(logs) if logs else None,
