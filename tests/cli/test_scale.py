@@ -268,7 +268,9 @@ def test_a_published_claim_is_held_against_the_hardware_that_is_reported(
     assert "+95 %, 1,950 IOPS, for +60 % hardware (1 to 1.6); efficiency 122 %" in shown_text
     half = ("scale", "study-three", "study-five", "--added", "0.5")
     assert not answer(leadline(*half, "--format", "json"))["findings"], "nothing was added"
-    few = answer(leadline("scale", "study-three", "study-five", "--added", "1.1", "--format", "json"))
+    few = answer(
+        leadline("scale", "study-three", "study-five", "--added", "1.1", "--format", "json")
+    )
     (found,) = few["findings"]
     assert (found["code"], found["severity"]) == ("superlinear-scaling", "warning")
     assert "Single trials: the test allows for a factor of" in found["message"]

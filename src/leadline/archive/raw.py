@@ -218,7 +218,7 @@ def derived_json(output: EngineOutput) -> bytes:
                 "job": name,
                 "op": operation.op.value,
                 "metrics": {key.value: value for key, value in operation.metrics().items()},
-                # Absent from the bytes of results without it, as in archives before 0.3.
+                # Left out where empty, as in archives of earlier versions.
                 **_spreads(operation),
                 "histogram_ns": histogram.values_ns if histogram else (),
                 "histogram_counts": histogram.counts if histogram else (),

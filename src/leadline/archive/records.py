@@ -15,6 +15,12 @@ from leadline.metrics import Metric, Op
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
+def _is_empty(value: object) -> bool:
+    """Fields added to the archive's format 1 are left out where empty: earlier versions of Leadline
+    refuse unknown fields."""
+    return not value
+
+
 class FileDigest(Record):
     """What a sealed file must be: SHA-256 in hexadecimal, and its size."""
 
@@ -166,7 +172,7 @@ class ImportSource(Record):
     part: int
     clients: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
-    columns: dict[str, str] = Field(default_factory=dict)
+    columns: dict[str, str] = Field(default_factory=dict, exclude_if=_is_empty)
 
 
 class TrialRecord(Record):
@@ -221,7 +227,7 @@ class DerivedOperation(Record):
     job: str
     op: Op
     metrics: dict[Metric, float | None]
-    spreads: dict[Metric, DerivedSpread] = Field(default_factory=dict)
+    spreads: dict[Metric, DerivedSpread] = Field(default_factory=dict, exclude_if=_is_empty)
     histogram_ns: tuple[Count, ...] = ()
     histogram_counts: tuple[Count, ...] = ()
 
