@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from leadline.formats.fio.logs import Window, add_windows
-from leadline.formats.importer import Result, importer
+from leadline.formats.importer import Result, importer_of
 from leadline.formats.result import EngineOutput, FormatError, JobResult, Note, NoteKind
 from leadline.formats.work import work_options
 from leadline.metrics import Op
@@ -27,7 +27,7 @@ def read_results(
     its client. Raises FormatError.
     """
     if not clients:
-        return importer(kind, columns).read(contents)
+        return importer_of(kind, columns).read(contents)
     by_client: dict[str, dict[str, bytes]] = {}
     for (name, content), client in zip(contents.items(), clients, strict=True):
         by_client.setdefault(client, {})[name] = content
@@ -54,7 +54,7 @@ def _read(
     """Read one client's results. Raises FormatError that names its file: without the client's
     figures the sum would be too low."""
     try:
-        results = importer(kind, columns).read(files)
+        results = importer_of(kind, columns).read(files)
     except FormatError as error:
         raise _of_client(client, next(iter(files)), error) from error
     for result in results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 
 from leadline import errors
@@ -132,9 +133,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-def importer(kind: str, columns: Mapping[str, str] | None = None) -> Importer:
-    """Return the importer of a kind; `columns` are those of a table that have another name. Raises
-    LeadlineError(`import-kind-unknown`) with the nearest kind."""
+@cache
+def importer(kind: str) -> Importer:
+    """Raises LeadlineError(`import-kind-unknown`) with the nearest kind."""
     if kind not in _MODULES:
         known = [*GROUPS, *KINDS]
         near = difflib.get_close_matches(kind, known, n=1)
@@ -146,10 +147,18 @@ def importer(kind: str, columns: Mapping[str, str] | None = None) -> Importer:
         )
     found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
     assert isinstance(found, Importer)
-    if columns and found.read_columns is not None:
-        read, names = found.read_columns, columns
-        found = replace(found, read=lambda contents: read(contents, names))
     return _with_excerpts(found)
+
+
+def importer_of(kind: str, columns: Mapping[str, str] | None) -> Importer:
+    """Return the importer of a kind that reads a table with these columns. Raises LeadlineError
+    (`import-kind-unknown`)."""
+    found = importer(kind)
+    read = found.read_columns
+    if not columns or read is None:
+        return found
+    names = columns
+    return _with_excerpts(replace(found, read=lambda contents: read(contents, names)))
 
 
 def resolve_columns(

@@ -142,11 +142,13 @@ class ImpliedRoundTrip(Explanation):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleCauses(Explanation):
     """All causes that apply to the cells. `labels_only`: labels of a plan, without inventories.
-    `given`: they are among the facts that a user gave, and other differences are unknown."""
+    `given`: they are among the facts that a user gave, and other differences are unknown.
+    `opposite`: their effect is known to be the opposite of the change."""
 
     causes: tuple[Cause, ...]
     labels_only: bool = False
     given: bool = False
+    opposite: bool = False
 
 
 class Unknown(StrEnum):

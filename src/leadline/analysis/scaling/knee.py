@@ -143,7 +143,6 @@ class Shape:
     peak: Peak | None
     ending: Ending | None
     saturated: bool | None
-    last_gain: Gain | None
     limit: HardLimit | None
     knees: tuple[Knee, ...]
     law: UslFit | Unfitted
@@ -178,7 +177,6 @@ def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
         peak=_peak(curve, levels, samples),
         ending=ending,
         saturated=saturated,
-        last_gain=_gain_to_last(levels, -2),
         limit=limit,
         knees=(
             _at_level(
