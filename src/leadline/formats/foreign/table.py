@@ -241,6 +241,7 @@ def _columns(
             f"line {line}: a table of results {what}"
             + (" or another figure" if "iops" in missing else ""),
             *(_nearest(key, columns) for key in missing),
+            *([f"if a column has another name: --columns '{missing[0]}=NAME'"] if missing else []),
         )
     notes = [
         Note(
