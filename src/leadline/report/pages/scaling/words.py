@@ -88,7 +88,7 @@ def share_of_highest(gain: Gain) -> str:
 def speedup_text(
     ratio: float, interval: tuple[float, float] | None, over: Resource | None, reached: str = ""
 ) -> str:
-    """Format a speed-up beside the added resource: `+90 % (+70 % to +110 %) for +67 % hosts (3 to
+    """Format a speed-up next to the added resource: `+90 % (+70 % to +110 %) for +67 % hosts (3 to
     5)`; `reached` is inserted before the resource."""
     shares = None if interval is None else (interval[0] - 1, interval[1] - 1)
     text = f"{signed(ratio - 1)}{_between(shares)}{reached}"
