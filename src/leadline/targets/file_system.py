@@ -200,10 +200,12 @@ def _close(child: _Process) -> None:
         stream.close()
 
 
-@atexit.register
 def _end_idle() -> None:
     """A process ends with its standard input."""
     while _idle:
         child = _idle.pop()
         _close(child)
         child.wait()
+
+
+atexit.register(_end_idle)
