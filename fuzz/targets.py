@@ -28,6 +28,7 @@ from fuzz.bundles import pack, unpack
 from fuzz.parsers import fuzz_parsers, parser_seeds
 from fuzz.properties import Broken, comparable, read
 from leadline.analysis.figures import figures
+from leadline.analysis.objectives import load_use_case
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Session
@@ -266,6 +267,11 @@ def _plan_seeds() -> Iterator[bytes]:
             yield path.read_bytes()
 
 
+def _use_seeds() -> Iterator[bytes]:
+    yield b"needs:\n- {name: w, op: write, random: true, largest: 16k, weights: {p99: 3}}\n"
+    yield from _plan_seeds()
+
+
 def _test_folder(data: bytes) -> None:
     """Saved dumps of a cluster, read as `leadline inventory` reads them."""
     with _folder() as folder:
@@ -461,6 +467,7 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
         FuzzTarget(name="facts", test=partial(_test_small_text, load_facts), seeds=_plan_seeds),
+        FuzzTarget(name="use", test=partial(_test_small_text, load_use_case), seeds=_use_seeds),
         FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),
         FuzzTarget(name="folder", test=_test_folder, seeds=_folder_seeds),
         FuzzTarget(name="unpacking", test=_test_unpacking, seeds=_unpacking_seeds),

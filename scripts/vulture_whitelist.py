@@ -134,3 +134,6 @@ serial  # identity of a block device, compared as a whole
 wwn  # identity of a block device, compared as a whole
 readable  # io.RawIOBase
 layout_reason  # JSON of import
+slope_interval  # JSON of scale
+fall_interval  # JSON of scale
+hard_limit_iops  # JSON of scale

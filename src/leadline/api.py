@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from leadline.analysis.comparison import By, ComparedCell, Comparison
     from leadline.analysis.figures import CellFigure
     from leadline.analysis.layers.study import LayerStudy
+    from leadline.analysis.objectives import UseCase
     from leadline.analysis.ranking import Ranking, Standing
     from leadline.analysis.scaling.study import ScalingStudy
     from leadline.archive.verify import Verification
@@ -681,7 +682,7 @@ def ranked(
     run: Run,
     judge: Judge,
     objectives: Sequence[str],
-    use_case: str | None,
+    use_case: str | UseCase | None,
     *,
     baseline: str | None,
     band: float,
@@ -694,7 +695,8 @@ def ranked(
 
     figures, findings = judge(run)
     if use_case is not None:
-        question = for_use_case(run, figures, find_use_case(use_case))
+        case = find_use_case(use_case) if isinstance(use_case, str) else use_case
+        question = for_use_case(run, figures, case)
     else:
         question = selected(run, figures, objectives) if objectives else every_rate(run, figures)
     noise = floor_of_objectives(run, figures, findings)

@@ -57,12 +57,22 @@ PERCENTILES: tuple[Metric, ...] = tuple(_QUANTILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The scatter of the trials behind an imported mean: their standard deviation (n - 1) in the
+    metric's base unit, and their number (two or more)."""
+
+    deviation: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One row of the measurements table: a trial's value of one metric for one operation.
 
     `value` is in the metric's base unit and None where it was not measured or where the sample is
     too small to show it. `histogram` is the trial's latency histogram, on the row
-    `latency_mean` only, so that percentiles of several trials can be merged.
+    `latency_mean` only, so that percentiles of several trials can be merged. `spread` is set where
+    the value is an imported mean over trials.
     """
 
     trial: str
@@ -74,3 +84,4 @@ class Measurement:
     metric: Metric
     value: float | None
     histogram: LatencyHistogram | None = None
+    spread: Spread | None = None

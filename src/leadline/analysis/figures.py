@@ -12,7 +12,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
-from leadline.metrics import Measurement, Metric, Op
+from leadline.metrics import Measurement, Metric, Op, Spread
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 from leadline.text import did_you_mean
@@ -141,11 +141,13 @@ METRICS: tuple[Metric, ...] = tuple(Metric)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialValue:
-    """One completed trial's value in the metric's base unit; None where it is not shown."""
+    """One completed trial's value in the metric's base unit; None where it is not shown. `spread`
+    is set where it is an imported mean over trials."""
 
     trial: str
     value: float | None
     outlier: bool = False
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +186,32 @@ class MetricFigure:
             return None
         middle = median(values)
         return (self.high - self.low) / middle if middle > 0 else None
+
+
+def scaled(figure: MetricFigure, metric: Metric, factor: float) -> MetricFigure:
+    """Return a figure as another metric, all its values times `factor`."""
+
+    def times(value: float | None) -> float | None:
+        return None if value is None else value * factor
+
+    ends = figure.interval
+    return replace(
+        figure,
+        metric=metric,
+        value=times(figure.value),
+        trials=tuple(
+            replace(
+                trial,
+                value=times(trial.value),
+                spread=trial.spread
+                and replace(trial.spread, deviation=trial.spread.deviation * factor),
+            )
+            for trial in figure.trials
+        ),
+        interval=ends and (ends[0] * factor, ends[1] * factor),
+        low=times(figure.low),
+        high=times(figure.high),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +342,10 @@ def _figure(
         metrics=tuple(
             summarise(
                 metric,
-                [TrialValue(trial=row.trial, value=row.value) for row in by_metric[metric]],
+                [
+                    TrialValue(trial=row.trial, value=row.value, spread=row.spread)
+                    for row in by_metric[metric]
+                ],
                 merged,
                 finding_marks=about.of(metric),
                 completed=completed,

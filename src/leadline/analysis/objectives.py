@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from leadline import errors
-from leadline.analysis.figures import CellFigure, MetricFigure, Selector, parse_selector
+from leadline.analysis.figures import (
+    METRIC_WORDS,
+    CellFigure,
+    MetricFigure,
+    Selector,
+    parse_selector,
+)
 from leadline.analysis.workloads import Key, Traits, reported_rate, traits_of
 from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
+from leadline.files import read_small_text
 from leadline.metrics import Metric, Op
 from leadline.plan.facts import Access
+from leadline.plan.yaml_positions import YamlFault, load_positioned
 from leadline.text import did_you_mean, shortened
+from leadline.units import parse_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +85,10 @@ def use_cases() -> tuple[UseCase, ...]:
 
 
 def find_use_case(name: str) -> UseCase:
-    """Raises LeadlineError(`usage`) that names the nearest."""
+    """Return a built-in use case, or that of a file. Raises LeadlineError(`usage`) that names the
+    nearest, or the faults of the file."""
+    if name.endswith((".yaml", ".yml")):
+        return load_use_case(Path(name))
     names = [case.name for case in use_cases()]
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
     for case in use_cases():
@@ -85,6 +102,73 @@ def find_use_case(name: str) -> UseCase:
         context=[f"use cases: {', '.join(names)}"],
         hint=f"did you mean {near[0]!r}?" if near else "`--objective` ranks by your own",
     )
+
+
+def load_use_case(path: Path) -> UseCase:
+    """Read a use case of the user's own: the keys of `data/use_cases.yaml`, sizes such as `16k`,
+    metrics as people write them. Without an essential need all are essential. Raises LeadlineError
+    (`usage`) that lists every fault."""
+
+    def refused(fact: str, *context: str) -> LeadlineError:
+        hint = "docs/guides/choose-a-pool.md has an example"
+        return LeadlineError(errors.USAGE, fact, context=context, hint=hint)
+
+    try:
+        given = load_positioned(read_small_text(path)).value
+    except YamlFault as fault:
+        raise refused(f"the use in {str(path)!r} is not valid YAML", f"{path}: {fault}") from fault
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise refused(f"the use {str(path)!r} cannot be read: {reason}") from error
+    if not isinstance(given, dict) or not isinstance(given.get("needs"), list):
+        raise refused(f"the use in {str(path)!r} has no list of needs")
+    faults: list[str] = []
+    document = {"name": path.stem, "title": path.stem, "sentence": "a use of your own", **given}
+    document["needs"] = [_need(need, at, faults) for at, need in enumerate(given["needs"], start=1)]
+    if faults:
+        raise refused(f"the use in {str(path)!r} is not valid", *faults)
+    try:
+        adapter = TypeAdapter[Any](tuple[UseCase], config=ConfigDict(extra="forbid"))
+        case: UseCase = adapter.validate_python((document,))[0]
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(str(key) for key in fault['loc'][1:])}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise refused(f"the use in {str(path)!r} is not valid", *faults) from error
+    if any(need.essential for need in case.needs):
+        return case
+    return replace(case, needs=tuple(replace(need, essential=True) for need in case.needs))
+
+
+def _need(given: object, number: int, faults: list[str]) -> object:
+    """Return a need with sizes in bytes and contract names of metrics; add what is wrong."""
+    if not isinstance(given, dict):
+        faults.append(f"need {number}: not a mapping")
+        return given
+    need = dict(given)
+    for key in ("smallest", "largest"):
+        if isinstance(need.get(key), str):
+            try:
+                need[key] = parse_size(need[key])
+            except ValueError:
+                faults.append(f"need {number}: {key} {need[key]!r} is no size such as 16k")
+    weights = need.get("weights")
+    if not isinstance(weights, dict) or not weights:
+        faults.append(f"need {number}: no weights, such as {{iops: 1, p99: 2}}")
+        return need
+    need["weights"] = {}
+    for word, weight in weights.items():
+        metric = METRIC_WORDS.get(str(word).lower())
+        number_given = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if metric is None:
+            near = did_you_mean(str(word), METRIC_WORDS, f"known: {', '.join(METRIC_WORDS)}")
+            faults.append(f"need {number}: there is no metric {word!r}; {near}")
+        elif not number_given or not 0 < weight < math.inf:
+            faults.append(f"need {number}: the weight {weight!r} of {word} is no number above 0")
+        else:
+            need["weights"][metric] = weight
+    return need
 
 
 _WORDS = {
@@ -174,14 +258,18 @@ def every_rate(run: Run, figures: Sequence[CellFigure]) -> Question:
 
 
 def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Question:
-    """Return what selectors (`write p99`) match; each has the same weight, shared by its matches.
+    """Return what selectors (`write p99`, `write p99=3` with a weight) match; the weight of each, 1
+    by default, is shared by its matches.
 
-    Raises LeadlineError (`usage`) for a selector that is invalid or matches no number.
+    Raises LeadlineError (`usage`) for a selector or a weight that is invalid, and for a selector
+    that matches no number.
     """
     table = _Table(run, figures)
     found: dict[tuple[Key, Metric], Objective] = {}
     unmeasured: list[Unmeasured] = []
-    for text in texts:
+    weighed = [_weighed(text) for text in texts]
+    total = sum(weight for _, weight in weighed)
+    for text, own_weight in weighed:
         selector = parse_selector(text)
         keys = [key for key in table.traits if selector.matches(*key, selector.metric)]
         keys = keys or table.tests_of(selector)
@@ -210,13 +298,32 @@ def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Q
         ]
         for key in measured:
             known = found.get((key, selector.metric))
-            weight = 1 / len(texts) / len(measured) + (known.weight if known else 0.0)
+            weight = own_weight / total / len(measured) + (known.weight if known else 0.0)
             found[key, selector.metric] = _objective(key, selector.metric, weight)
     return Question(
         name=" and ".join(dict.fromkeys(" ".join(text.split()) for text in texts)),
         objectives=tuple(found.values()),
         not_measured=tuple(dict.fromkeys(unmeasured)),
     )
+
+
+def _weighed(text: str) -> tuple[str, float]:
+    """Split `write p99=3` into selector and weight. Raises LeadlineError (`usage`)."""
+    selector, equals, weight = text.rpartition("=")
+    # A workload's name may hold the sign.
+    if not equals or not {word.lower() for word in selector.split()} & METRIC_WORDS.keys():
+        return text, 1.0
+    try:
+        value = float(weight)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise LeadlineError(
+            errors.USAGE,
+            f"the weight of the objective {text!r} is no number above 0",
+            hint="write it as 'write p99=3'",
+        )
+    return selector, value
 
 
 def for_use_case(run: Run, figures: Sequence[CellFigure], case: UseCase) -> Question:

@@ -20,8 +20,9 @@ from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.facts import target_facts
 from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.metrics import Op
 from leadline.plan.facts import LEVELS, Access
-from leadline.plan.models import Target
+from leadline.plan.models import LatencyLimit, Target, parse_latency_limit
 from leadline.plan.target_url import TargetKind
 from leadline.text import did_you_mean
 
@@ -133,17 +134,25 @@ def _access(target: Target, host: HostInventory | None) -> tuple[str, ...] | Non
 
 
 _KINDS = ("survive", "access", "encrypted")
+_LATENCY = "latency"
 SURVIVE = ("osd", "host", "rack", "zone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One of `survive=LEVEL`, `access=MODE` and `encrypted`, `value` empty."""
+    """One of `survive=LEVEL`, `access=MODE`, `encrypted` (`value` empty), and a latency limit such
+    as `write p99<10ms`, whose `limit` holds for every trial of the use's I/O; `workload` and `op`
+    narrow it."""
 
     kind: str
     value: str = ""
+    limit: LatencyLimit | None = None
+    workload: str = ""
+    op: Op | None = None
 
     def __str__(self) -> str:
+        if self.limit is not None:
+            return " ".join(filter(None, (self.workload, self.op or "", str(self.limit))))
         return f"{self.kind}={self.value}" if self.value else self.kind
 
     def check(self, given: Protection) -> UnmetCause | None:
@@ -162,6 +171,29 @@ class Requirement:
             return UnmetCause.ENCRYPTION_UNKNOWN
         return None if given.encrypted_at_rest else UnmetCause.NOT_ENCRYPTED
 
+    def unmet(self, given: Protection, figures: Sequence[CellFigure]) -> Unmet | None:
+        """Return how a target with these figures of the use's I/O does not meet the requirement;
+        None where it does."""
+        if self.limit is None:
+            cause = self.check(given)
+            return None if cause is None else Unmet(requirement=self, cause=cause)
+        tested = [
+            figure.metric(self.limit.metric)
+            for figure in figures
+            if self.op in (None, figure.op) and self.workload in ("", figure.workload)
+        ]
+        values = [
+            None if figure.severity is Severity.ERROR else value
+            for figure in tested
+            for value in (figure.value, *(trial.value for trial in figure.trials))
+        ]
+        known = [value for value in values if value is not None]
+        if any(value >= self.limit.below_s for value in known):
+            return Unmet(requirement=self, cause=UnmetCause.LATENCY_ABOVE, latency_s=max(known))
+        if not known or len(known) < len(values):
+            return Unmet(requirement=self, cause=UnmetCause.LATENCY_UNKNOWN)
+        return None
+
 
 class UnmetCause(StrEnum):
     """Why a target does not meet a requirement, or cannot be chosen."""
@@ -175,17 +207,21 @@ class UnmetCause(StrEnum):
     ONE_NODE = "one-node"
     ENCRYPTION_UNKNOWN = "encryption-unknown"
     NOT_ENCRYPTED = "not-encrypted"
+    LATENCY_ABOVE = "latency-above"
+    LATENCY_UNKNOWN = "latency-unknown"
     IMPOSED_CONDITION = "imposed-condition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmet:
     """A requirement that a target does not meet. `same_as` is the target that it equals except for
-    a condition of the experiment (cause IMPOSED_CONDITION)."""
+    a condition of the experiment (cause IMPOSED_CONDITION); `latency_s` the highest latency of a
+    trial (cause LATENCY_ABOVE)."""
 
     requirement: Requirement
     cause: UnmetCause
     same_as: str = ""
+    latency_s: float | None = None
 
 
 def _survival(given: Protection, level: str) -> UnmetCause | None:
@@ -210,6 +246,8 @@ def parse_requirements(texts: Sequence[str]) -> tuple[Requirement, ...]:
 
 
 def _parsed(text: str) -> Requirement:
+    if "<" in text:
+        return _latency_limit(text)
     kind, _, value = (part.strip().lower() for part in text.partition("="))
     if kind not in _KINDS:
         raise _unknown(text, "a requirement", kind, _KINDS)
@@ -226,13 +264,30 @@ def _parsed(text: str) -> Requirement:
     return Requirement(kind=kind, value=value)
 
 
+def _latency_limit(text: str) -> Requirement:
+    """Parse `[WORKLOAD] [read|write|total] METRIC<TIME`. Raises LeadlineError (`usage`)."""
+    words, _, time = text.partition("<")
+    *where, metric = words.split() or [""]
+    try:
+        limit = parse_latency_limit(f"{metric}<{time.strip()}")
+    except ValueError as error:
+        raise LeadlineError(
+            errors.USAGE,
+            f"the requirement {text!r} is not understood: {error}",
+            hint="write it as '[WORKLOAD] [read|write|total] p99<10ms'",
+        ) from error
+    op = next((Op(word.lower()) for word in where if word.lower() in set(Op)), None)
+    workload = " ".join(word for word in where if word.lower() not in set(Op))
+    return Requirement(kind=_LATENCY, limit=limit, op=op, workload=workload)
+
+
 def _unknown(text: str, what: str, word: str, known: Sequence[str]) -> LeadlineError:
     return LeadlineError(
         errors.USAGE,
         f"the requirement {text!r} is not understood",
         context=[
             f"{what}: {', '.join(known)}",
-            "forms: survive=osd|host|rack|zone, access=rwo|rwx, encrypted",
+            "forms: survive=osd|host|rack|zone, access=rwo|rwx, encrypted, 'write p99<10ms'",
         ],
         hint=did_you_mean(word, known, "`leadline recommend --help`", cutoff=0.5),
     )
@@ -246,13 +301,22 @@ _NEAR_BANDS = 2
 class Basis(StrEnum):
     """What the choice rests on. `speed`: significantly faster than every other candidate. `alone`:
     the only candidate. `trade-off`: tied in speed, and better protected or cheaper. `figure`: tied
-    in every respect, so that the higher figure comes first. `none`: nothing can be recommended."""
+    in every respect, so that the higher figure comes first. `cost`: the cheapest was asked for.
+    `none`: nothing can be recommended."""
 
     SPEED = "speed"
     ALONE = "alone"
     TRADE_OFF = "trade-off"
     FIGURE = "figure"
+    COST = "cost"
     NONE = "none"
+
+
+class Preference(StrEnum):
+    """What is preferred among the targets that meet the requirements."""
+
+    FASTEST = "fastest"
+    CHEAPEST = "cheapest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,22 +399,30 @@ def recommend(
     *,
     figures: Sequence[CellFigure] = (),
     imposed: Mapping[str, str] = MappingProxyType({}),
+    prefer: Preference = Preference.FASTEST,
 ) -> Recommendation:
-    """Recommend the fastest target that has every number and meets the requirements.
+    """Recommend the fastest target that has every number and meets the requirements, or the
+    cheapest of them. Raises LeadlineError (`usage`) where a latency limit names no I/O of the
+    ranking, or neither price nor raw space of all eligible targets is known.
 
     Among targets that tie with it, the better protected is chosen, then the one that takes less
     raw space. Where the use case needs access by many nodes, targets that allow it come first.
     `figures` are those of the ranking; `imposed` maps a target that is another target under a
     condition of the experiment, which a user cannot choose, to that target."""
     required = tuple(requirements)
+    of_use = _figures_of_use(ranking, figures, required)
     candidates = [
         Candidate(
             standing=standing,
             protection=protections[standing.target],
             unmet=tuple(
-                Unmet(requirement=requirement, cause=cause)
+                unmet
                 for requirement in required
-                if (cause := requirement.check(protections[standing.target])) is not None
+                if (
+                    unmet := requirement.unmet(
+                        protections[standing.target], of_use.get(standing.target, ())
+                    )
+                )
             ),
         )
         for standing in ranking.standings
@@ -390,6 +462,10 @@ def recommend(
     chosen, trade_off = _chosen(
         [candidate for candidate in tied if _near(ranking, tied[0], candidate)]
     )
+    cheapest = prefer is Preference.CHEAPEST
+    if cheapest and eligible:
+        chosen, trade_off = _cheapest(eligible)
+        tied = [chosen]
     rest = [candidate for candidate in eligible if chosen is None or candidate.name != chosen.name]
     runner_up = next(
         (candidate for candidate in rest if candidate in tied), rest[0] if rest else None
@@ -408,7 +484,7 @@ def recommend(
         ranking=ranking,
         candidates=tuple(ordered),
         chosen=chosen,
-        basis=_basis(eligible, tied, trade_off),
+        basis=Basis.COST if cheapest and len(eligible) > 1 else _basis(eligible, tied, trade_off),
         tied=tuple(candidate.name for candidate in tied) if len(tied) > 1 else (),
         trade_off=trade_off,
         faster=tuple(
@@ -504,6 +580,51 @@ _WORTH: Mapping[TradeOff, Callable[[Protection], float | None]] = {
     TradeOff.PRICE: lambda given: None if given.price is None else -given.price,
     TradeOff.RAW_SPACE: lambda given: -(given.raw_per_stored or 0.0),
 }
+
+
+def _figures_of_use(
+    ranking: Ranking, figures: Sequence[CellFigure], required: Sequence[Requirement]
+) -> Mapping[str, Sequence[CellFigure]]:
+    """Return the figures of the ranked cells by target, each operation of them. Raises
+    LeadlineError (`usage`) for a limit on none of them."""
+    keys = {objective.key for objective in ranking.question.objectives}
+    cells = {key[:2] for key in keys}
+    given = [figure for figure in figures if (figure.workload, figure.level) in cells]
+    for limit in (one for one in required if one.limit is not None):
+        if not any(
+            limit.op in (None, figure.op) and limit.workload in ("", figure.workload)
+            for figure in given
+        ):
+            names = dict.fromkeys(f"{one.workload} {one.op}" for one in given if one.op)
+            raise LeadlineError(
+                errors.USAGE,
+                f"the requirement {str(limit)!r} is about no I/O that counts for the use",
+                context=[f"it has: {', '.join(names) or 'none'}"],
+                hint="name one of these workloads and operations, or none for all",
+            )
+    found: dict[str, list[CellFigure]] = {}
+    for figure in given:
+        found.setdefault(figure.target, []).append(figure)
+    return found
+
+
+def _cheapest(eligible: Sequence[Candidate]) -> tuple[Candidate, TradeOff]:
+    """Return the target of the lowest price, or of the least raw space where no price is known; the
+    fastest of equals, which come first."""
+    prices = [candidate.protection.price for candidate in eligible]
+    if all(price is not None for price in prices):
+        return min(eligible, key=lambda one: one.protection.price or 0.0), TradeOff.PRICE
+    raw = [candidate.protection.raw_per_stored for candidate in eligible]
+    if not any(price is not None for price in prices) and all(one is not None for one in raw):
+        return min(eligible, key=lambda one: one.protection.raw_per_stored or 0.0), (
+            TradeOff.RAW_SPACE
+        )
+    lacking = [one.name for one in eligible if one.protection.price is None]
+    raise LeadlineError(
+        errors.USAGE,
+        f"--prefer cheapest: the price of {', '.join(lacking[:5])} is unknown",
+        hint="give `price` of each target in a facts file (`leadline import --facts`)",
+    )
 
 
 def _chosen(tied: Sequence[Candidate]) -> tuple[Candidate | None, TradeOff | None]:

@@ -17,12 +17,14 @@ from leadline.analysis.figures import MetricFigure, TrialValue
 from leadline.archive.reader import Run, StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
-from leadline.metrics import Metric, Op
+from leadline.metrics import Metric, Op, Spread
 from leadline.stats.effects import (
     LEAST_DEVIATION,
     Estimate,
+    Summary,
     TwoSamples,
     estimate_effects,
+    estimate_from_summaries,
     intervals,
     p_beyond,
 )
@@ -49,6 +51,8 @@ REPEATS_DEVIATION = 0.161
 REPEATS_FACTOR = math.exp(1.959964 * math.sqrt(2) * REPEATS_DEVIATION)
 # Fewer complete blocks leave too few degrees of freedom: pairing then costs more than it gains.
 _FEWEST_BLOCKS = 3
+# Findings that a limit was measured.
+_CAPS = ("capped-by-limit", "flat-ceiling")
 # 105 / 100 is not beyond 5 %, in spite of binary rounding.
 _ROUNDING = 1e-9
 
@@ -59,6 +63,7 @@ class Reason(StrEnum):
     MISSING_BASELINE = "missing-baseline"
     MISSING_CANDIDATE = "missing-candidate"
     ZERO = "zero"
+    CAPPED = "capped"
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
     ACROSS_RUNS = "across-runs"
@@ -110,6 +115,11 @@ class Sample:
     trial's mean as a share (from its own seconds, with their correlation), None if unknown.
     `imported`: a published figure. `run`: samples of different runs ran on different days.
     `errors` are the codes of `error` findings about the figure.
+
+    `spread` is set where the only value is a published mean over `spread.number` trials (two or
+    more), whose standard deviation (n - 1, in the metric's base unit) is `spread.deviation`: it is
+    evidence of that many trials. `capped`: a limit was measured (findings `capped-by-limit`,
+    `flat-ceiling`), which shows no difference between systems.
     """
 
     value: float | None
@@ -119,6 +129,8 @@ class Sample:
     imported: bool = False
     run: str = ""
     errors: tuple[str, ...] = ()
+    spread: Spread | None = None
+    capped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,14 +259,24 @@ def judge(
     for primary in (True, False):
         family = [
             index
-            for index in numbers
-            if drafts[index].comparable and pairs[index].primary is primary
+            for index, draft in enumerate(drafts)
+            if draft.evidence is Evidence.TRIALS
+            and draft.comparable
+            and draft.pair.primary is primary
         ]
         judged |= zip(family, _judge_family([drafts[at] for at in family], primary), strict=True)
     return tuple(
-        judged[index] if index in judged else _judge_alone(draft)
+        _without_caps(draft.pair, judged[index] if index in judged else _judge_alone(draft))
         for index, draft in enumerate(drafts)
     )
+
+
+def _without_caps(pair: Pair, judgement: Judgement) -> Judgement:
+    """A limit of the measurement makes figures the same, whatever the systems can do: no tie."""
+    if judgement.verdict is not Verdict.SAME or not (pair.baseline.capped or pair.candidate.capped):
+        return judgement
+    reasons = (Reason.CAPPED.value, *judgement.reasons)
+    return replace(judgement, verdict=Verdict.INCONCLUSIVE, reasons=reasons, trials_needed=None)
 
 
 def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
@@ -269,6 +291,10 @@ def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
     draft = replace(draft, ratio=ratio)
     trials = (*baseline.trials, *candidate.trials)
     fewest = min(len(baseline.trials), len(candidate.trials))
+    if baseline.spread or candidate.spread:
+        ours, theirs = _summary(baseline), _summary(candidate)
+        if ours is not None and theirs is not None:
+            return _draft_of_summaries(draft, ours, theirs, between_runs)
     if any(sample.imported and len(sample.trials) < 2 for sample in (baseline, candidate)):
         return draft.with_evidence(Evidence.ONE_NUMBER, Reason.SINGLE_TRIAL, Reason.BAND_ONLY)
     if not fewest:
@@ -290,7 +316,7 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
     baseline, candidate = draft.pair.baseline, draft.pair.candidate
     numbers = _numbers(baseline, candidate)
     used = len(numbers.above) + len(numbers.below)
-    across = bool(baseline.run and candidate.run) and baseline.run != candidate.run
+    across = _across_runs(draft.pair)
     given = {
         Reason.ACROSS_RUNS: across,
         Reason.INCOMPLETE_BLOCKS: used < len(baseline.trials) + len(candidate.trials),
@@ -316,6 +342,35 @@ def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
     return replace(
         draft, estimate=estimate, ratio=estimate.ratio, reasons=(*draft.reasons, *reasons)
     )
+
+
+def _summary(sample: Sample) -> Summary | None:
+    """Return the mean of trials and their scatter; None without a published spread or two trials."""
+    if sample.spread is not None and sample.value:
+        return Summary(
+            mean=sample.value, deviation=sample.spread.deviation, number=sample.spread.number
+        )
+    if len(sample.trials) < 2 or min(sample.trials) <= 0:
+        return None
+    logs = np.log(sample.trials)
+    mean = math.exp(float(logs.mean()))
+    return Summary(mean=mean, deviation=float(logs.std(ddof=1)) * mean, number=len(logs))
+
+
+def _draft_of_summaries(
+    draft: _Draft, baseline: Summary, candidate: Summary, between_runs: float
+) -> _Draft:
+    across = _across_runs(draft.pair)
+    reasons = (Reason.ACROSS_RUNS,) if across else ()
+    estimate = estimate_from_summaries(candidate, baseline, between=between_runs if across else 0.0)
+    return replace(
+        draft.with_evidence(Evidence.TRIALS, *reasons), estimate=estimate, ratio=estimate.ratio
+    )
+
+
+def _across_runs(pair: Pair) -> bool:
+    ours, theirs = pair.baseline.run, pair.candidate.run
+    return bool(ours and theirs) and ours != theirs
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:
@@ -467,6 +522,8 @@ class Samples:
             imported=self._imported,
             run=self._run.id,
             errors=error_codes(figure),
+            spread=whole[0][0].spread if len(whole) == 1 else None,
+            capped=any(mark.code in _CAPS for mark in figure.finding_marks),
         )
 
     def _block(self, trial: TrialValue) -> tuple[str, int | str]:

@@ -218,12 +218,25 @@ def derived_json(output: EngineOutput) -> bytes:
                 "job": name,
                 "op": operation.op.value,
                 "metrics": {key.value: value for key, value in operation.metrics().items()},
+                # Left out where empty, as in archives of earlier versions.
+                **_spreads(operation),
                 "histogram_ns": histogram.values_ns if histogram else (),
                 "histogram_counts": histogram.counts if histogram else (),
             }
         )
     document = {"schema": Derived.model_fields["schema_"].default, "operations": operations}
     return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE)
+
+
+def _spreads(operation: Operation) -> dict[str, object]:
+    if not operation.spreads:
+        return {}
+    return {
+        "spreads": {
+            metric.value: {"deviation": spread.deviation, "number": spread.number}
+            for metric, spread in operation.spreads.items()
+        }
+    }
 
 
 def derived_operations(output: EngineOutput) -> list[tuple[str, Operation]]:
@@ -284,7 +297,9 @@ class ImportedFiles:
                 for file, name in zip(source.files, source.names, strict=True)
             }
             contents = read_contents(paths, importer(source.kind).cost)
-            return read_results(source.kind, contents, source.clients, source.absent)
+            return read_results(
+                source.kind, contents, source.clients, source.absent, source.columns
+            )
         except FormatError as error:
             # As when it was imported: a file that was cut or empty is a trial without figures.
             return (Result(workload="", output=error),)

@@ -62,7 +62,7 @@ from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.layer import Layer
 from leadline.inventory.redaction import redact_document
 from leadline.inventory.system import SAVED, system_of
-from leadline.metrics import Measurement, Metric, Op
+from leadline.metrics import Measurement, Metric, Op, Spread
 from leadline.plan.models import Cell, Plan
 from leadline.plan.models import Trial as PlannedTrial
 from leadline.stats.histogram import LatencyHistogram
@@ -71,7 +71,13 @@ from leadline.version import __version__
 Record = TypeVar("Record", bound=BaseModel)
 Sample = TypeVar("Sample")
 # Name of the job, operation, metrics and histogram.
-_Derived = tuple[str, Op, Mapping[Metric, "float | None"], "LatencyHistogram | None"]
+_Derived = tuple[
+    str,
+    Op,
+    Mapping[Metric, "float | None"],
+    "LatencyHistogram | None",
+    Mapping[Metric, Spread],
+]
 
 
 def _read_watched(path: Path) -> bytes | None:
@@ -205,7 +211,7 @@ class StoredTrial:
         record = self.record
         own_file = self.cell is not None and self.cell.workload.job_file is not None
         split = own_file and len({job for job, *_ in operations}) > 1
-        for job, op, metrics, histogram in operations:
+        for job, op, metrics, histogram, spreads in operations:
             workload = f"{record.workload}/{job}" if split else record.workload
             for metric, value in metrics.items():
                 yield Measurement(
@@ -218,6 +224,7 @@ class StoredTrial:
                     metric=metric,
                     value=value,
                     histogram=histogram if metric is Metric.LATENCY_MEAN else None,
+                    spread=spreads.get(metric),
                 )
 
     def _derived_operations(self) -> Iterator[_Derived]:
@@ -232,7 +239,7 @@ class StoredTrial:
                         metric: value if value is not None and isfinite(value) else None
                         for metric, value in operation.metrics().items()
                     }
-                    yield job, operation.op, metrics, operation.histogram
+                    yield job, operation.op, metrics, operation.histogram, operation.spreads
             return
         derived = self.derived
         for stored in derived.operations if derived else ():
@@ -244,7 +251,11 @@ class StoredTrial:
                 if stored.histogram_ns
                 else None
             )
-            yield stored.job, stored.op, stored.metrics, histogram
+            spreads = {
+                metric: Spread(deviation=spread.deviation, number=spread.number)
+                for metric, spread in stored.spreads.items()
+            }
+            yield stored.job, stored.op, stored.metrics, histogram, spreads
 
 
 @dataclass(frozen=True)

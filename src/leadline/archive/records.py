@@ -15,6 +15,12 @@ from leadline.metrics import Metric, Op
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
+def _is_empty(value: object) -> bool:
+    """Fields added to the archive's format 1 are left out where empty: earlier versions of Leadline
+    refuse unknown fields."""
+    return not value
+
+
 class FileDigest(Record):
     """What a sealed file must be: SHA-256 in hexadecimal, and its size."""
 
@@ -156,7 +162,8 @@ class ImportSource(Record):
     in the folder of imported files, read as `kind`. `names` are what the files were called.
 
     `clients` are the clients that the files are of, one by one, where the trial was merged from the
-    files of concurrent clients; `absent` are clients without a file.
+    files of concurrent clients; `absent` are clients without a file. `columns` maps known columns
+    to those of a table that have another name.
     """
 
     kind: str
@@ -165,6 +172,7 @@ class ImportSource(Record):
     part: int
     clients: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    columns: dict[str, str] = Field(default_factory=dict, exclude_if=_is_empty)
 
 
 class TrialRecord(Record):
@@ -204,12 +212,22 @@ class TrialRecord(Record):
         return f"{self.trial}-{self.attempt}"
 
 
+class DerivedSpread(Record):
+    """Scatter of the trials behind an imported mean: standard deviation (n - 1) in the metric's
+    base unit, and their number."""
+
+    deviation: float = Field(ge=0)
+    number: int = Field(ge=2)
+
+
 class DerivedOperation(Record):
-    """Numbers derived from a trial's raw output; percentiles come from its own histogram."""
+    """Numbers derived from a trial's raw output; percentiles come from its own histogram. `spreads`
+    are of figures that are means over trials."""
 
     job: str
     op: Op
     metrics: dict[Metric, float | None]
+    spreads: dict[Metric, DerivedSpread] = Field(default_factory=dict, exclude_if=_is_empty)
     histogram_ns: tuple[Count, ...] = ()
     histogram_counts: tuple[Count, ...] = ()
 

@@ -65,6 +65,14 @@ from leadline.plan.facts import load_facts
     help="What is known of clusters and targets, as YAML: copies, failure domain, encryption, "
     "access modes, cores, media, price; missing facts stay unknown.",
 )
+@click.option(
+    "--columns",
+    "columns",
+    multiple=True,
+    metavar="COLUMN=NAME,...",
+    help="What a table calls its columns: 'target=pool,iops=IOPS mean'; 'target=pool+note' joins "
+    "two, 'cluster=' leaves one out. Other names are guessed and printed.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what each file would become; keep nothing.")
 @format_option("text", "json")
 def command(
@@ -77,6 +85,7 @@ def command(
     layout: str | None,
     inventories: tuple[str, ...],
     facts_file: Path | None,
+    columns: tuple[str, ...],
     dry_run: bool,
     output: str,
 ) -> Exit:
@@ -95,8 +104,17 @@ def command(
         leadline import table published.csv --run published --label fast=cores=2
         leadline import study.tar.gz --layout auto --dry-run
         leadline import table published.csv --facts facts.yaml
+        leadline import table published.csv --columns 'target=pool,lat_p99_us=p99'
     """
     kind, paths = _kind_and_paths(arguments)
+    names = _columns(columns)
+    if names and kind not in ("auto", "table"):
+        raise LeadlineError(
+            errors.USAGE,
+            f"--columns is for tables, and the kind is {kind!r}",
+            hint="leave --columns out, or import the files as a table",
+        )
+    kind = "table" if names else kind
     if name is not None and not _may_name_a_folder(name):
         raise LeadlineError(
             errors.USAGE,
@@ -120,9 +138,11 @@ def command(
                 of_targets=[parse_label(text) for text in labels],
                 inventories=dict(map(_inventory, inventories)),
                 facts=load_facts(facts_file) if facts_file else None,
+                columns=names,
             ),
             this_session(),
         )
+        _print_columns(imported)
         _answer(imported, study, output, dry_run=dry_run)
     print_refused(imported.refused)
     return Exit.NEGATIVE if any(file.expected for file in imported.refused) else Exit.ANSWERED
@@ -146,6 +166,44 @@ def _inventory(text: str) -> tuple[str, Mapping[str, bytes]]:
     dumps = read_folder(Path(place), "--inventory").dumps
     system_of(dumps)  # raises where it cannot be understood
     return label if found else "", dumps
+
+
+def _columns(texts: Sequence[str]) -> dict[str, str]:
+    """Parse `target=pool,iops=IOPS mean`. Raises LeadlineError (`usage`)."""
+    from leadline.formats.foreign.columns import check_column_names
+
+    found: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",") if part.strip()):
+        column, equals, name = (piece.strip() for piece in part.partition("="))
+        if not equals or not column:
+            raise LeadlineError(
+                errors.USAGE,
+                f"--columns: {part.strip()!r} is not COLUMN=NAME",
+                hint="write the known column first: 'target=pool'",
+            )
+        if column.lower() in found:
+            raise LeadlineError(errors.USAGE, f"--columns names {column!r} twice")
+        found[column.lower()] = name
+    unknown = check_column_names(found)
+    if unknown is not None:
+        raise LeadlineError(
+            errors.USAGE, f"--columns: there is no column {unknown[0]!r}", hint=unknown[1]
+        )
+    return found
+
+
+def _print_columns(imported: Imported) -> None:
+    """Print how the columns of each table were read, where they have other names."""
+    read = {
+        (name, tuple(source.columns.items()))
+        for run in imported.runs
+        for stored in run.trials
+        if (source := stored.record.source) is not None and source.columns
+        for name in source.names
+    }
+    for name, columns in sorted(read):
+        listed = ", ".join(f"{column}={text or '(left out)'}" for column, text in columns)
+        echo_line(f"columns of {name}: {listed}", err=True)
 
 
 def _kind_and_paths(arguments: Sequence[str]) -> tuple[str, tuple[Path, ...]]:

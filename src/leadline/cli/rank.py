@@ -28,13 +28,13 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
     multiple=True,
     metavar="SELECTOR",
     help="What to rank by, as '[WORKLOAD[@LEVEL]] [read|write|total] METRIC': 'write p99'. May be "
-    "given several times; each has the same weight.",
+    "given several times; each has the weight 1, or the one behind it: 'write p99=3'.",
 )
 @click.option(
     "--for",
     "use_case",
-    metavar="USE",
-    help=f"Rank by what counts for a use: {USE_CASE_NAMES}.",
+    metavar="USE|FILE",
+    help=f"Rank by what counts for a use: {USE_CASE_NAMES}, or a file of your own use (YAML).",
 )
 @click.option(
     "--baseline", metavar="TARGET", help="The target that scores 1.  [default: the first]"

@@ -21,19 +21,37 @@ if TYPE_CHECKING:
 @run_argument
 @runs_option
 @click.option(
-    "--for", "use_case", required=True, metavar="USE", help=f"What for: {USE_CASE_NAMES}."
+    "--for",
+    "use_case",
+    required=True,
+    metavar="USE|FILE",
+    help=f"What for: {USE_CASE_NAMES}, or a file of your own use (YAML).",
 )
 @click.option(
     "--require",
     "required",
     multiple=True,
     metavar="LIST",
-    help="What it must fulfil: survive=osd|host|rack|zone, access=rwo|rwx, encrypted (at rest).",
+    help="What it must fulfil: survive=osd|host|rack|zone, access=rwo|rwx, encrypted (at rest), a "
+    "latency of every trial: 'p99<10ms', 'write p99<10ms'.",
+)
+@click.option(
+    "--prefer",
+    type=click.Choice(["fastest", "cheapest"]),
+    default="fastest",
+    show_default=True,
+    help="Among targets that meet the requirements. Cheapest: by price, else by raw space.",
 )
 @band_option("Targets within it count as equal; a measured noise floor widens it.")
 @format_option("text", "json", "markdown")
 def command(
-    run: str, runs: Path, use_case: str, required: tuple[str, ...], band: float, output: str
+    run: str,
+    runs: Path,
+    use_case: str,
+    required: tuple[str, ...],
+    prefer: str,
+    band: float,
+    output: str,
 ) -> Exit:
     """Recommend a target of a run for a use: the answer with its numbers, what it protects and
     costs, what was not measured, and what would change the answer.
@@ -46,9 +64,11 @@ def command(
         leadline recommend @latest --for database
         leadline recommend study --for virtual-machines --require survive=zone,encrypted
         leadline recommend study --for backup --band 10%
+        leadline recommend study --for my-use.yaml --require 'p99<10ms' --prefer cheapest
     """
     from leadline.analysis.objectives import find_use_case
     from leadline.analysis.recommend import (
+        Preference,
         imposed_conditions,
         parse_requirements,
         protections,
@@ -60,7 +80,7 @@ def command(
     case, requirements = find_use_case(use_case), parse_requirements(required)
     found = find_run(run, runs)
     judge = Judge()
-    ranking = ranked(found, judge, (), case.name, baseline=None, band=band)
+    ranking = ranked(found, judge, (), case, baseline=None, band=band)
     recommendation = recommend(
         ranking,
         case,
@@ -68,6 +88,7 @@ def command(
         requirements,
         figures=judge(found)[0],
         imposed=imposed_conditions(found),
+        prefer=Preference(prefer),
     )
     _print(found, recommendation, output)
     if not ranking.complete:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from leadline.formats.fio.logs import Window, add_windows
-from leadline.formats.importer import Result, importer
+from leadline.formats.importer import Result, importer_of
 from leadline.formats.result import EngineOutput, FormatError, JobResult, Note, NoteKind
 from leadline.formats.work import work_options
 from leadline.metrics import Op
@@ -18,19 +18,20 @@ def read_results(
     contents: Mapping[str, bytes],
     clients: Sequence[str] = (),
     absent: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[Result, ...]:
-    """Read a bundle of files.
+    """Read a bundle of files. `columns` are those of a table that have another name.
 
     `clients` are the clients of the files, in their order, where each has files of its own;
     `absent` are clients without a file. Rates are added and histograms merged; the host of a job is
     its client. Raises FormatError.
     """
     if not clients:
-        return importer(kind).read(contents)
+        return importer_of(kind, columns).read(contents)
     by_client: dict[str, dict[str, bytes]] = {}
     for (name, content), client in zip(contents.items(), clients, strict=True):
         by_client.setdefault(client, {})[name] = content
-    read = {client: _read(kind, client, files) for client, files in by_client.items()}
+    read = {client: _read(kind, client, files, columns) for client, files in by_client.items()}
     first = next(iter(read.values()))
     if all(len(results) == 1 for results in read.values()):
         sections = [[(client, results[0]) for client, results in read.items()]]
@@ -47,11 +48,13 @@ def read_results(
     return tuple(_merged(section, by_client, absent) for section in sections)
 
 
-def _read(kind: str, client: str, files: Mapping[str, bytes]) -> tuple[Result, ...]:
+def _read(
+    kind: str, client: str, files: Mapping[str, bytes], columns: Mapping[str, str] | None
+) -> tuple[Result, ...]:
     """Read one client's results. Raises FormatError that names its file: without the client's
     figures the sum would be too low."""
     try:
-        results = importer(kind).read(files)
+        results = importer_of(kind, columns).read(files)
     except FormatError as error:
         raise _of_client(client, next(iter(files)), error) from error
     for result in results:

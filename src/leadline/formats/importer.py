@@ -71,6 +71,8 @@ class Importer:
     `log_prefixes` is given a file's first 64 KiB, and returns the prefixes of the logs that the
     result names as its own (`X` of `X_iops.1.log`), whatever the file is called.
     `cost` bounds the memory that `read` takes: what is more expensive is refused before.
+    A table has `guess_columns`: from contents and the columns that the user names to known column
+    -> the table's, and `read_columns`, which reads with them. Both raise FormatError.
     """
 
     kind: str
@@ -80,6 +82,10 @@ class Importer:
     cost: ReadingCost = DOCUMENT
     bundles: Callable[[Sequence[str]], tuple[tuple[str, ...], ...]] = one_by_one
     log_prefixes: Callable[[bytes], tuple[str, ...]] = no_logs
+    guess_columns: Callable[[Mapping[str, bytes], Mapping[str, str]], dict[str, str]] | None = None
+    read_columns: Callable[[Mapping[str, bytes], Mapping[str, str]], tuple[Result, ...]] | None = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +148,28 @@ def importer(kind: str) -> Importer:
     found = import_module(f"leadline.formats.{_MODULES[kind]}").IMPORTER
     assert isinstance(found, Importer)
     return _with_excerpts(found)
+
+
+def importer_of(kind: str, columns: Mapping[str, str] | None) -> Importer:
+    """Return the importer of a kind that reads a table with these columns. Raises LeadlineError
+    (`import-kind-unknown`)."""
+    found = importer(kind)
+    read = found.read_columns
+    if not columns or read is None:
+        return found
+    names = columns
+    return _with_excerpts(replace(found, read=lambda contents: read(contents, names)))
+
+
+def resolve_columns(
+    kind: str, contents: Mapping[str, bytes], given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the columns of a table that have another name, guessed where they are not given; empty
+    for other kinds. Raises FormatError for a given column that the table lacks."""
+    guess = importer(kind).guess_columns
+    if guess is None:
+        return {}
+    return guess({name: unquote(content) for name, content in contents.items()}, given)
 
 
 def importers(kind: str) -> tuple[Importer, ...]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from leadline import errors
 from leadline.errors import LeadlineError
-from leadline.metrics import PERCENTILES, Metric, Op
+from leadline.metrics import PERCENTILES, Metric, Op, Spread
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 from leadline.units import parse_duration, parse_fio_size
 
@@ -80,7 +80,8 @@ class Latency:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """The I/O of one direction of one job group. None where the tool does not report it; latencies
-    are also None where it did not measure them."""
+    are also None where it did not measure them. `spreads` is the scatter of trials behind figures
+    that are means over trials."""
 
     op: Op
     iops: float | None = None
@@ -93,6 +94,7 @@ class Operation:
     submission: Latency | None = None
     completion: Latency | None = None
     total: Latency | None = None
+    spreads: Mapping[Metric, Spread] = field(default_factory=dict)
 
     @property
     def histogram(self) -> LatencyHistogram | None:

@@ -23,6 +23,8 @@ _DEFAULTS: Final = {
     "norandommap": "0",
     "iodepth": "1",
     "numjobs": "1",
+    # Of tables; fio has none.
+    "clients": "",
     "ioengine": "psync",
     "direct": "0",
     "iodepth_batch_submit": "1",

@@ -55,7 +55,7 @@ _REMEMBERED_BYTES = 256 << 20
 class Labels:
     """What the user calls the run, the cluster and the target, where they say so, what sets targets
     apart (`of_targets`), the saved inventories of clusters by their label (the key is empty for the
-    only cluster), and the facts of a facts file."""
+    only cluster), the facts of a facts file, and what columns of tables are called."""
 
     run: str
     cluster: str | None = None
@@ -63,6 +63,7 @@ class Labels:
     of_targets: Sequence[GivenLabel] = ()
     inventories: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     facts: FactsFile | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
         remove_abandoned_drafts(folder)
         with _staging(folder) as staging:
             intake = _Intake(staging, labels)
-            for bundle in read_bundles(gathered.bundles, intake.raw):
+            for bundle in read_bundles(gathered.bundles, intake.raw, labels.columns):
                 intake.take(bundle)
             refused = (*gathered.refused, *intake.refused)
             if not intake.drafts:
@@ -95,7 +96,7 @@ def read_results(gathered: Gathered, folder: Path, labels: Labels, session: Sess
     """Read results as runs of which nothing is kept: they are in memory only, and their place in
     `folder`, which is empty, does not exist. Raises LeadlineError as `import_results`."""
     intake = _Intake(None, labels)
-    for bundle in read_bundles(gathered.bundles, None):
+    for bundle in read_bundles(gathered.bundles, None, labels.columns):
         intake.take(bundle)
     refused = (*gathered.refused, *intake.refused)
     if not intake.drafts:
@@ -192,6 +193,7 @@ class _Intake:
                     part=part,
                     clients=bundle.clients,
                     absent=bundle.absent,
+                    columns=dict(bundle.columns),
                 )
                 self._add(draft, source, bundle, part)
 

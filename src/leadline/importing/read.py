@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path, PurePath
@@ -19,7 +19,7 @@ from leadline.archive.raw import derived_json
 from leadline.archive.records import FileDigest
 from leadline.files import read_contents
 from leadline.formats.clients import read_results
-from leadline.formats.importer import Refused, Result, importer
+from leadline.formats.importer import Refused, Result, importer, resolve_columns
 from leadline.formats.result import (
     DiskUse,
     EngineOutput,
@@ -62,11 +62,15 @@ class ReadBundle:
     place: Place | None = None
     clients: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_bundles(bundles: Sequence[Bundle], folder: Path | None) -> Iterator[ReadBundle]:
+def read_bundles(
+    bundles: Sequence[Bundle], folder: Path | None, columns: Mapping[str, str] | None = None
+) -> Iterator[ReadBundle]:
     """Every bundle in its order, its files copied into `folder`, if there is one, with the bundle's
-    number before their names. Raises OSError where the folder cannot be written."""
+    number before their names; `columns` are what the user calls the columns of tables. Raises
+    OSError where the folder cannot be written."""
     # An importer cannot be sent to another process; its kind can.
     work = [
         _Work(
@@ -76,6 +80,7 @@ def read_bundles(bundles: Sequence[Bundle], folder: Path | None) -> Iterator[Rea
             place=bundle.place,
             clients=bundle.clients,
             absent=bundle.absent,
+            columns=columns or {},
         )
         for number, bundle in enumerate(bundles, start=1)
     ]
@@ -104,6 +109,7 @@ class _Work:
     place: Place | None
     clients: tuple[str, ...]
     absent: tuple[str, ...]
+    columns: Mapping[str, str]
 
 
 def _flat(entry: Any) -> tuple[Callable[..., Any], tuple[type, tuple[Any, ...]]]:
@@ -124,7 +130,7 @@ _SENT: tuple[type[Any], ...] = (
     *(Result, EngineOutput, JobResult, JobOptions, Operation, Latency, LatencyHistogram),
     *(DiskUse, Note),
 )
-_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _SENT}
+_NAMES = {kind: tuple(one.name for one in fields(kind)) for kind in _SENT}
 _VALUES = {kind: attrgetter(*names) for kind, names in _NAMES.items()}
 for _kind in _SENT:
     copyreg.pickle(_kind, _flat)
@@ -141,13 +147,14 @@ def _read(folder: Path | None, work: _Work) -> ReadBundle:
     # What is kept is what is parsed, and nothing of it is a secret.
     contents = {name: redact_document(content) for name, content in contents.items()}
     try:
-        results = read_results(kind, contents, work.clients, work.absent)
+        columns = resolve_columns(kind, contents, work.columns)
+        results = read_results(kind, contents, work.clients, work.absent, columns)
     except FormatError as error:
         if error.condition == "unreadable-result":
             refused = Refused(file=names[0], reason=error.fact, context=error.context)
             return ReadBundle(kind=kind, names=names, refused=refused)
         # Clearly a result, but empty or cut: a trial without figures, missing in sight.
-        results = (Result(workload="", output=error),)
+        columns, results = {}, (Result(workload="", output=error),)
     files = tuple(
         f"{number:04d}-{safe_name(name)}"
         if len(names) == 1
@@ -162,6 +169,7 @@ def _read(folder: Path | None, work: _Work) -> ReadBundle:
         place=work.place,
         clients=work.clients,
         absent=work.absent,
+        columns=columns,
     )
     if folder is None:
         return read

@@ -200,6 +200,7 @@ _REASONS = {
     Reason.MISSING_BASELINE: "the baseline has no number",
     Reason.MISSING_CANDIDATE: "the candidate has no number",
     Reason.ZERO: "a number of zero has no ratio",
+    Reason.CAPPED: "a limit was measured, which shows no difference",
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
     Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
     Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",

@@ -90,6 +90,15 @@ class Estimate:
         return intervals([self], [level])[0]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The positive `mean` of `number` >= 2 trials, and their standard `deviation` (n - 1)."""
+
+    mean: float
+    deviation: float
+    number: int
+
+
 def location(values: Sequence[float]) -> float:
     """Compute the mean logarithm of at least two positive values, trimmed where one is wild."""
     return float(_means([np.log(np.asarray(values))], 0.0).mean[0])
@@ -131,15 +140,42 @@ def estimate_effects(samples: Sequence[TwoSamples]) -> tuple[Estimate, ...]:
     for (_, paired), group in groups.items():
         family = [samples[index] for index in group]
         estimates = _paired(family) if paired else _independent(family)
-        found.update(zip(group, map(_between_runs, estimates, family), strict=True))
+        between = [sample.between for sample in family]
+        found.update(zip(group, map(_between_runs, estimates, between), strict=True))
     return tuple(found[index] for index in range(len(samples)))
 
 
-def _between_runs(estimate: Estimate, sample: TwoSamples) -> Estimate:
+def estimate_from_summaries(above: Summary, below: Summary, *, between: float = 0.0) -> Estimate:
+    """Estimate a log ratio of published means, with Welch's degrees of freedom; `between` as in
+    TwoSamples.
+
+    The variance of the logarithm of a mean is (deviation / mean)^2 / n, by the delta method.
+    """
+    shares = [max(side.deviation / side.mean, LEAST_DEVIATION) for side in (above, below)]
+    numbers = above.number, below.number
+    parts = [share**2 / number for share, number in zip(shares, numbers, strict=True)]
+    square = sum(parts)
+    freedom = square**2 / sum(
+        part**2 / (number - 1) for part, number in zip(parts, numbers, strict=True)
+    )
+    number = 2 / (1 / above.number + 1 / below.number)
+    estimate = Estimate(
+        value=math.log(above.mean / below.mean),
+        error=math.sqrt(square),
+        freedom=freedom,
+        number=number,
+        scale=math.sqrt(square * number),
+        scale_freedom=freedom,
+        own_freedom=freedom,
+    )
+    return _between_runs(estimate, between)
+
+
+def _between_runs(estimate: Estimate, between: float) -> Estimate:
     """Add the variance between runs, which trials do not show."""
-    if sample.between == 0:
+    if between == 0:
         return estimate
-    own, added = estimate.error**2, 2 * sample.between**2
+    own, added = estimate.error**2, 2 * between**2
     return replace(
         estimate,
         error=math.sqrt(own + added),

@@ -150,10 +150,11 @@ class UslFit:
 
 
 class NoFit(StrEnum):
-    """Why no law is fitted: fewer levels than LEAST_LEVELS, or a load below one or a rate without
-    a logarithm."""
+    """Why no law is fitted: fewer levels than LEAST_LEVELS, a load below one or a rate without
+    a logarithm, or a hard limit, which is not a queue."""
 
     TOO_FEW_LEVELS = "too-few-levels"
+    HARD_LIMIT = "hard-limit"
     UNUSABLE_VALUES = "unusable-values"
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from leadline import errors
-from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.figures import CellFigure, MetricFigure, scaled
+from leadline.analysis.workloads import block_bytes
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.findings import Severity
@@ -97,8 +98,12 @@ def _of_recorded(options: JobOptions, op: Op) -> PointLoad | None:
     reads, writes = _offered(options, jobs)
     offered = reads + writes
     of_op = {Op.READ: reads, Op.WRITE: writes}.get(op, offered)
+    # A table's `numjobs` are those of all its clients.
+    clients = options.integer("clients", 1) or 1
+    clients = clients if jobs % clients == 0 else 1
     return PointLoad(
-        numjobs=jobs,
+        clients=clients,
+        numjobs=jobs // clients,
         iodepth=max(1, depth),
         offered_iops=offered or None,
         op_share=of_op / offered if offered else 1.0,
@@ -155,6 +160,7 @@ class LoadPoint:
     """One load level. `figure` holds its numbers, `cell` is the number of its cell in the plan.
 
     `stopped` trials were ended early because they did not reach their offered rate.
+    `from_bandwidth`: only the bandwidth was reported, and its IOPS are those of the block size.
     """
 
     level: str
@@ -162,6 +168,7 @@ class LoadPoint:
     load: PointLoad
     figure: CellFigure
     stopped: int = 0
+    from_bandwidth: bool = False
 
     @property
     def open_loop(self) -> bool:
@@ -244,6 +251,11 @@ class LoadCurve:
         return float(load.clients if self.axis is Axis.CLIENTS else load.in_flight)
 
     @property
+    def from_bandwidth(self) -> bool:
+        """Whether the IOPS of some level come from its bandwidth and block size."""
+        return any(point.from_bandwidth for point in (*self.closed, *self.offered))
+
+    @property
     def label(self) -> str:
         at = "" if self.iodepth is None else f"depth {self.iodepth}"
         if self.numjobs not in (None, 1):
@@ -276,13 +288,15 @@ def load_curves(run: Run, figures: Sequence[CellFigure]) -> tuple[LoadCurve, ...
             if load is None:
                 continue
             key = (figure.target, figure.workload, load.family, figure.op)
+            rated = _with_iops(figure, cell.workload)
             points.setdefault(key, []).append(
                 LoadPoint(
                     level=figure.level,
                     cell=number,
                     load=load,
-                    figure=figure,
+                    figure=rated,
                     stopped=stopped[number],
+                    from_bandwidth=rated is not figure,
                 )
             )
     mixed = {key[:3] for key in points if key[3] is Op.TOTAL}
@@ -300,6 +314,16 @@ def load_curves(run: Run, figures: Sequence[CellFigure]) -> tuple[LoadCurve, ...
             part_of_mix=(target, workload, family) in mixed and op is not Op.TOTAL,
         )
     )
+
+
+def _with_iops(figure: CellFigure, workload: Workload) -> CellFigure:
+    """Add the IOPS of a figure that has only a bandwidth: bandwidth over the block size."""
+    bandwidth, block = figure.metric(Metric.BANDWIDTH), block_bytes(workload)
+    if figure.metric(Metric.IOPS).value is not None or bandwidth.value is None or not block:
+        return figure
+    iops = scaled(bandwidth, Metric.IOPS, 1 / block)
+    metrics = (iops if one.metric is Metric.IOPS else one for one in figure.metrics)
+    return replace(figure, metrics=tuple(metrics))
 
 
 def _counted(run: Run, cell: Cell) -> Workload:

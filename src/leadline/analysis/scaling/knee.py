@@ -11,9 +11,22 @@ from itertools import compress
 import numpy as np
 
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
+from leadline.analysis.scaling.trend import (
+    LEAST_GAIN,
+    Ending,
+    Gain,
+    HardLimit,
+    LevelMeans,
+    Trend,
+    UnusableLevel,
+    ending_of,
+    hard_limit,
+    unusable_levels,
+)
 from leadline.analysis.verdicts import Pair, Samples, Verdict, judge
 from leadline.metrics import Metric
 from leadline.stats.usl import (
+    NoFit,
     Places,
     Unfitted,
     UslFit,
@@ -26,9 +39,6 @@ from leadline.stats.usl import (
     usl_doubling_loads,
 )
 
-# Twice the load for less than a tenth more throughput: by Little's law latency then grows by more
-# than 1.8 times.
-LEAST_GAIN = 0.1
 # A knee needs at least so many loads.
 LEAST_LOADS = 3
 _TAIL = 0.025
@@ -110,15 +120,6 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """Growth of throughput for a doubling of the load, from the last level but one to the last, as
-    a share (0.1: a tenth more), with its 95 % interval; None for single trials."""
-
-    share: float
-    interval: tuple[float, float] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LawPeak:
     """The highest throughput of the fitted law. `load` and `iops` are None where it lies outside
     the measured levels."""
@@ -130,48 +131,53 @@ class LawPeak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Peak, knees and fitted law of one curve's closed-loop throughput.
+    """Peak, end, knees and fitted law of one curve's closed-loop throughput.
 
-    `saturated`: throughput grows by less than a tenth for twice the load at the last level; None
-    where this is inconclusive or one level was measured. `left_out` are levels whose throughput is
-    missing or refused."""
+    `ending` is the tested shape of the end, None for fewer than two usable levels. `saturated`:
+    throughput grows by less than a tenth for twice the load at the last level; None where this is
+    inconclusive or one level was measured. `limit` is a hard limit, which has no fitted law.
+    `left_out` are levels whose throughput is missing or refused, `unusable_end` those of them above
+    the last usable level."""
 
     curve: LoadCurve
     peak: Peak | None
+    ending: Ending | None
     saturated: bool | None
-    last_gain: Gain | None
+    limit: HardLimit | None
     knees: tuple[Knee, ...]
     law: UslFit | Unfitted
     law_peak: LawPeak | None
     left_out: tuple[str, ...]
+    unusable_end: tuple[UnusableLevel, ...]
 
     def knee(self, method: KneeMethod) -> Knee:
         return next(knee for knee in self.knees if knee.method is method)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Levels:
-    """Usable levels by rising load. `means` are mean logarithms of the trials' rates, `drawn` their
-    resamples, None for single trials."""
+class _Levels(LevelMeans):
+    """`drawn` are resamples of the means, None for single trials."""
 
-    points: tuple[LoadPoint, ...]
-    loads: Values
-    means: Values
     drawn: Values | None
 
 
 def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
-    """Compute peak, knees and law of the curve's closed-loop points."""
+    """Compute peak, end, knees and law of the curve's closed-loop points."""
     usable = [point for point in curve.closed if point.trials(Metric.IOPS)]
     positive = [point for point in usable if min(point.trials(Metric.IOPS)) > 0]
     levels = _levels(curve, positive)
     law = fit_usl([(curve.load_of(level), level.trials(Metric.IOPS)) for level in positive])
-    saturated = _saturated(levels)
+    ending = ending_of(levels)
+    limit = hard_limit(levels, ending, law)
+    if limit is not None:
+        law = Unfitted(reason=NoFit.HARD_LIMIT, levels=len(levels.points))
+    saturated = _saturated(levels, ending)
     return Shape(
         curve=curve,
         peak=_peak(curve, levels, samples),
+        ending=ending,
         saturated=saturated,
-        last_gain=_gain_to_last(levels, -2),
+        limit=limit,
         knees=(
             _at_level(
                 KneeMethod.GAIN, levels, saturated, partial(first_without_growth, least=LEAST_GAIN)
@@ -182,6 +188,7 @@ def shape_of(curve: LoadCurve, samples: Samples) -> Shape:
         law=law,
         law_peak=_law_peak(law),
         left_out=tuple(level.level for level in curve.closed if level not in positive),
+        unusable_end=unusable_levels(curve, positive),
     )
 
 
@@ -193,10 +200,23 @@ def _levels(curve: LoadCurve, points: Sequence[LoadPoint]) -> _Levels:
         if other is None or (point.throughput.value or 0) > (other.throughput.value or 0):
             best[curve.load_of(point)] = point
     logs = [np.log(np.asarray(level.trials(Metric.IOPS))) for level in best.values()]
+    freedom = sum(len(log) - 1 for log in logs)
+    within = sum(float(((log - log.mean()) ** 2).sum()) for log in logs)
+    counts = [len(log) for log in logs]
+    for number, level in enumerate(best.values()):
+        # An imported mean over trials: var(log) = (deviation / mean)^2 by the delta method.
+        (first, *others) = level.throughput.trials
+        if first.spread is not None and first.value and not others:
+            counts[number] = first.spread.number
+            freedom += first.spread.number - 1
+            within += (first.spread.number - 1) * (first.spread.deviation / first.value) ** 2
     return _Levels(
         points=tuple(best.values()),
         loads=np.array(list(best)),
         means=np.array([log.mean() for log in logs]),
+        counts=np.array(counts, dtype=np.float64),
+        variance=within / freedom if freedom else 0.0,
+        freedom=freedom,
         drawn=drawn_means(logs) if logs else None,
     )
 
@@ -255,11 +275,17 @@ def _gain_to_last(levels: _Levels, start: int) -> Gain | None:
     )
 
 
-def _saturated(levels: _Levels) -> bool | None:
+def _saturated(levels: _Levels, ending: Ending | None) -> bool | None:
     """Whether growth at the last level is small. Growth per doubling only falls along a load curve:
     if the average of the last two steps is small, the last one is small too."""
-    gains = [gain for start in (-2, -3) if (gain := _gain_to_last(levels, start)) is not None]
-    bounds = [gain.interval or (gain.share, gain.share) for gain in gains]
+    if ending is None:
+        return None
+    if ending.trend in (Trend.FLAT, Trend.FALLS):
+        return True
+    gains = [ending.slope]
+    if levels.drawn is not None:
+        gains = [gain for start in (-2, -3) if (gain := _gain_to_last(levels, start)) is not None]
+    bounds = [gain.interval for gain in gains if gain.interval is not None]
     if bounds and bounds[0][0] >= LEAST_GAIN:
         return False
     return True if any(high < LEAST_GAIN for _, high in bounds) else None

@@ -119,9 +119,9 @@ class ScalingStudy:
 
     @property
     def superlinear(self) -> tuple[Superlinear, ...]:
-        """Speed-ups that exceed the added resources, the certain ones first."""
-        found = [row.superlinear for growth in self.growths for row in growth.rows]
-        return tuple(sorted(filter(None, found), key=lambda bottleneck: not bottleneck.certain))
+        """Speed-ups that exceed the added resources."""
+        found = (row.superlinear for growth in self.growths for row in growth.rows)
+        return tuple(one for one in found if one is not None)
 
     @property
     def several_levels(self) -> bool:

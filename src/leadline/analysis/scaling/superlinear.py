@@ -16,7 +16,7 @@ from leadline.analysis.scaling.speedup import (
     SystemFacts,
     hosts_of,
 )
-from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence, Judgement, Verdict
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.diff import Difference, Topic
 from leadline.inventory.facts import find_pool
@@ -272,14 +272,13 @@ class Superlinear:
     """A speed-up that exceeds `over`, the resource that grew most.
 
     `at` is the pair of levels that exceeds it most clearly, `at_peak` whether these are the peaks.
-    `certain`: the interval exceeds it, else the figure alone. Of `levels` levels of equal load the
-    figures of `levels_beyond` exceed it. `causes` are candidates, supported ones first."""
+    Of `levels` levels of equal load the figures of `levels_beyond` exceed it. `causes` are
+    candidates, supported ones first."""
 
     curve: LoadCurve
     over: Resource
     at: LevelSpeedup
     at_peak: bool
-    certain: bool
     levels: int
     levels_beyond: int
     causes: tuple[Cause, ...]
@@ -315,10 +314,10 @@ def superlinear(
     """Test one curve of both systems; None where no added resource is known, or the throughput
     grew no more than it.
 
-    Certain where the low end of an interval exceeds the ratio of the resource that grew most by
-    more than the equivalence margin, at any level or at the peaks; uncertain where only the peaks'
-    figure does (of several levels some figures always would). Published summary figures are tested
-    by the margin alone, as in a comparison.
+    A speed-up exceeds the ratio of the resource that grew most where the low end of its interval
+    exceeds it by more than the equivalence margin, at any level or at the peaks. Single numbers
+    have no scatter: they must exceed it by the factor between two single runs of one system
+    (REPEATS_FACTOR).
     """
     over = speedup.divisor
     found = exceeding(speedup.levels, speedup.peak, over) if over else None
@@ -329,7 +328,6 @@ def superlinear(
         over=over,
         at=found.at,
         at_peak=found.at is speedup.peak,
-        certain=found.certain,
         levels=len(speedup.levels),
         levels_beyond=found.levels,
         causes=causes(speedup, found.at, ours, theirs, differing),
@@ -342,7 +340,6 @@ class Excess:
     whose figures do."""
 
     at: LevelSpeedup
-    certain: bool
     levels: int
 
 
@@ -355,12 +352,9 @@ def exceeding(
     pairs = [*levels, *([peak] if peak else [])]
     sure = [pair for pair in pairs if _low(pair.judgement) > _edge(pair.judgement, over)]
     at = max(sure, key=lambda pair: _low(pair.judgement), default=None)
-    if at is None and peak is not None and _by_figure(peak.judgement, over):
-        at = peak
     if at is None:
         return None
-    beyond = sum(_by_figure(level.judgement, over) for level in levels)
-    return Excess(at=at, certain=bool(sure), levels=beyond)
+    return Excess(at=at, levels=sum(_by_figure(level.judgement, over) for level in levels))
 
 
 def _edge(judgement: Judgement, over: Resource) -> float:
@@ -378,7 +372,7 @@ def _low(judgement: Judgement) -> float:
     if judgement.verdict is Verdict.NOT_COMPARABLE:
         return 0.0
     if judgement.evidence is Evidence.ONE_NUMBER:
-        return judgement.ratio or 0.0
+        return (judgement.ratio or 0.0) / REPEATS_FACTOR
     if judgement.interval is None:
         return 0.0
     return judgement.interval[0]

@@ -12,6 +12,9 @@ says what sets the row's target apart from others (`label:cores`).
 IOPS, bandwidth and latency of one row may be of separate tests, as those of kbench are: a column
 `tool` or the file's name says so, or the figures contradict each other. Each test becomes a result
 of its own, `WORKLOAD-iops`, `-bandwidth` and `-latency`.
+
+Columns may have other names (`columns.py`). A mean over trials has its scatter in `iops_sd` or
+`iops_cv` (and so for each figure) and the number of trials in `n`.
 """
 
 from __future__ import annotations
@@ -23,12 +26,29 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Final
 
 from leadline.files import DOCUMENT, ReadingCost
 from leadline.formats.foreign import kbench
+from leadline.formats.foreign.columns import (
+    CPU,
+    FIGURES,
+    KNOWN,
+    LABEL,
+    LATENCIES,
+    NEEDED,
+    NUMBER,
+    SHAPE,
+    SPREADS,
+    TOOL_COLUMN,
+    TRIAL,
+    UNITS,
+    guess_columns,
+    known_column,
+    with_known_columns,
+)
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import (
     EngineOutput,
@@ -40,27 +60,21 @@ from leadline.formats.result import (
     NoteKind,
     Operation,
 )
-from leadline.metrics import Op
+from leadline.metrics import Metric, Op, Spread
 from leadline.units import parse_fio_size, parse_size
 
 TOOL: Final = "table"
 _MIB = 1 << 20
 _LARGEST = 2**63 - 1
-_PERCENTILES = {
-    "lat_p50_ms": 0.5,
-    "lat_p95_ms": 0.95,
-    "lat_p99_ms": 0.99,
-    "lat_p999_ms": 0.999,
-    "lat_p9999_ms": 0.9999,
-}
+_PERCENTILES = {f"{base}_ms": quantile for base, quantile in LATENCIES.items()}
 _MOMENTS = ("lat_mean_ms", "lat_min_ms", "lat_max_ms", "lat_stddev_ms")
-_NEEDED = ("target", "workload", "op")
-_FIGURES = ("iops", "bw_mib_s", *_MOMENTS, *_PERCENTILES, "total_ios")
-_SHAPE = ("block_size", "numjobs", "iodepth", "runtime_s", "engine", "file_size", "direct")
-_TRIAL = ("trial", "repeat")
-_LABEL = "label:"
-_TOOL_COLUMN: Final = "tool"
-_KNOWN = frozenset({"cluster", "pattern", _TOOL_COLUMN, *_NEEDED, *_FIGURES, *_SHAPE, *_TRIAL})
+# What a pattern does, where no column says it.
+_OF_PATTERN = {
+    **dict.fromkeys(("read", "randread"), Op.READ),
+    **dict.fromkeys(("write", "randwrite"), Op.WRITE),
+    **dict.fromkeys(("trim", "randtrim"), Op.TRIM),
+    **dict.fromkeys(("rw", "readwrite", "randrw"), Op.TOTAL),
+}
 _PATTERNS = (
     *("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw"),
     *("trim", "randtrim", "trimwrite"),
@@ -93,38 +107,56 @@ _LABEL_WORD = re.compile(r"[^\x00-\x1f\x7f=,]{1,100}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One line of the table: its texts by column, blank ones left out."""
+    """One line of the table: its texts by known column, blank ones left out."""
 
     line: int
     cells: Mapping[str, str]
+    # What the table calls a column and says there, where it has another name or unit.
+    given: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def load(self) -> tuple[str, ...]:
-        return tuple(self.cells.get(key, "") for key in ("cluster", "target", "workload", *_SHAPE))
+        return tuple(self.cells.get(key, "") for key in ("cluster", "target", "workload", *SHAPE))
 
 
-def read_table(content: bytes, name: str = "") -> tuple[Result, ...]:
-    """A result for each trial, in the order of their first rows; `name` is the file's. Raises
+def read_table(
+    content: bytes, name: str = "", columns: Mapping[str, str] | None = None
+) -> tuple[Result, ...]:
+    """A result for each trial, in the order of their first rows.
+
+    `name` is the file's, `columns` its columns that have another name (`guess_columns`). Raises
     FormatError (`empty-result`), (`truncated-result`) or (`unreadable-result`) with line and
     column."""
     text = _text(content)
     if not text.strip():
         raise FormatError.empty(f"the file is empty ({len(content)} bytes)")
-    rows = _rows(text)
+    names = columns or {}
+    unread: dict[str, list[int]] = {}
+    rows = with_known_columns(_rows(text), names, unread) if names else _rows(text)
     head = next(rows, None)
     if head is None:
         raise FormatError.empty("the table has no cell with anything in it")
-    columns, notes = _columns(*head)
+    heads, notes = _columns(*head, renamed=bool(names))
     cut_line = 0 if text.endswith(("\n", "\r")) else text.count("\n") + 1
     trials: dict[tuple[str, ...], dict[Op, _Row]] = {}
     # How often an operation of the same load has been met, where no column counts trials.
     met: Counter[tuple[str, ...]] = Counter()
     labels = _Labels()
-    given_rows = [_row(line, cells, columns, cut=line == cut_line) for line, cells in rows]
+    given_rows = [_row(line, cells, heads, names, cut=line == cut_line) for line, cells in rows]
+    if names:
+        _refuse_other_systems(given_rows, heads)
+    notes += [
+        Note(
+            NoteKind.UNKNOWN_FIELD,
+            f"line {lines[0]}, column 'metric'",
+            f"{metric!r} is no known figure and is left out ({len(lines)} rows)",
+        )
+        for metric, lines in unread.items()
+    ]
     for row in _tests(given_rows, name, notes):
         op = _op(row)
         labels.take(row)
-        given = [row.cells[key] for key in _TRIAL if key in row.cells]
+        given = [row.cells[key] for key in TRIAL if key in row.cells]
         key = (*row.load, op.value)
         met[key] += not given
         trial = trials.setdefault((*row.load, *(given or ("", str(met[key])))), {})
@@ -155,7 +187,7 @@ def _text(content: bytes) -> str:
 
 def _separator(head: str) -> str:
     """The one that splits the head into the most columns that are known."""
-    return max(_SEPARATORS, key=lambda entry: len(_KNOWN & _heads(head.split(entry))))
+    return max(_SEPARATORS, key=lambda entry: len(KNOWN & _heads(head.split(entry))))
 
 
 def _heads(cells: Sequence[str]) -> set[str]:
@@ -184,20 +216,24 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Note]]:
+def _columns(
+    line: int, heads: Sequence[str], *, renamed: bool
+) -> tuple[tuple[str, ...], list[Note]]:
     columns = tuple(_head(cell) for cell in heads)
     if len(columns) > _MOST_COLUMNS:
         raise FormatError.unreadable(f"line {line}: a head of {len(columns)} columns")
     for number, column in enumerate(columns, start=1):
-        known = column in _KNOWN or column.startswith(_LABEL)
+        known = column in KNOWN or column in UNITS or column.startswith(LABEL)
         if known and columns.index(column) < number - 1:
             raise FormatError.unreadable(
                 f"line {line}: the column {column!r} is there twice",
                 f"columns {columns.index(column) + 1} and {number}",
             )
-    both = [key for key in _TRIAL if key in columns]
-    missing = [key for key in _NEEDED if key not in columns]
-    if not any(key in columns for key in _FIGURES):
+    both = [key for key in TRIAL if key in columns]
+    # A pattern says the operation, and names the workload with its block size.
+    derived = {"workload", "op"} if "pattern" in columns else set()
+    missing = [key for key in NEEDED if key not in columns and key not in derived]
+    if not {known_column(key) for key in columns} & set(FIGURES):
         missing.append("iops")
     if missing or len(both) > 1:
         what = f"needs the columns {', '.join(missing)}" if missing else "has trial and repeat"
@@ -205,18 +241,20 @@ def _columns(line: int, heads: Sequence[str]) -> tuple[tuple[str, ...], list[Not
             f"line {line}: a table of results {what}"
             + (" or another figure" if "iops" in missing else ""),
             *(_nearest(key, columns) for key in missing),
+            *([f"if a column has another name: --columns '{missing[0]}=NAME'"] if missing else []),
         )
     notes = [
         Note(
             NoteKind.UNKNOWN_FIELD,
-            f"line {line}, column {number}",
+            # Columns with other names come first, so that numbers are not those of the file.
+            f"line {line}, column {column!r}" if renamed else f"line {line}, column {number}",
             f"the column {column!r} is not known and is left out" + _near(column),
         )
         for number, column in enumerate(columns, start=1)
-        if column and column not in _KNOWN and not column.startswith(_LABEL)
+        if column and column not in KNOWN and column not in UNITS and not column.startswith(LABEL)
     ]
     nameless = next(
-        (entry for entry in columns if entry.startswith(_LABEL) and not _key(entry)), None
+        (entry for entry in columns if entry.startswith(LABEL) and not _key(entry)), None
     )
     if nameless:
         raise FormatError.unreadable(
@@ -231,11 +269,39 @@ def _nearest(missing: str, columns: Sequence[str]) -> str:
 
 
 def _near(column: str) -> str:
-    near = difflib.get_close_matches(column[:60], sorted(_KNOWN), n=1)
+    near = difflib.get_close_matches(column[:60], sorted(KNOWN), n=1)
     return f"; the nearest that is known is {near[0]!r}" if near else ""
 
 
-def _row(line: int, cells: Sequence[str], columns: Sequence[str], *, cut: bool) -> _Row:
+def _refuse_other_systems(rows: Sequence[_Row], columns: Sequence[str]) -> None:
+    """Raise FormatError for rows of one load that differ in a column that is not read: they may be
+    of different systems, and would be taken for trials of one."""
+    unread = [key for key in columns if key and key not in KNOWN and key not in UNITS]
+    unread = [key for key in unread if not key.startswith(LABEL)]
+    first: dict[tuple[str, ...], _Row] = {}
+    for row in rows:
+        if any(key in row.cells for key in TRIAL):
+            continue
+        before = first.setdefault((*row.load, row.cells["op"].lower()), row)
+        differs = next((key for key in unread if before.cells.get(key) != row.cells.get(key)), None)
+        if differs is not None:
+            target = row.given.get("target", ("target", ""))[0]
+            raise FormatError.unreadable(
+                f"lines {before.line} and {row.line} are of one target, workload and load, and "
+                f"differ in the column {differs!r}, which is not read",
+                f"of two systems: --columns 'target={target}+{differs}'",
+                f"repeats of one: --columns 'trial={differs}'",
+            )
+
+
+def _row(
+    line: int,
+    cells: Sequence[str],
+    columns: Sequence[str],
+    names: Mapping[str, str],
+    *,
+    cut: bool,
+) -> _Row:
     if len(cells) < len(columns) or any(cell.strip() for cell in cells[len(columns) :]):
         short = len(cells) < len(columns)
         raise FormatError.unreadable(
@@ -253,10 +319,33 @@ def _row(line: int, cells: Sequence[str], columns: Sequence[str], *, cut: bool) 
     )
     if nameless:
         raise FormatError.unreadable(f"line {line}: {nameless} has a value and its head no name")
-    for key in _NEEDED:
+    given = {key: (names[key], values[key]) for key in values if names.get(key)}
+    for key in [key for key in values if key in UNITS]:
+        base, factor = UNITS[key]
+        if base in values:
+            raise FormatError.unreadable(f"line {line}: {key!r} and {base!r} are the same figure")
+        text = values.pop(key)
+        given[base] = (names.get(key, key), text)
+        values[base] = _times(text, factor)
+    _derive(values, columns)
+    for key in NEEDED:
         if key not in values:
-            raise FormatError.unreadable(f"line {line}: the column {key!r} is blank")
-    return _Row(line=line, cells=values)
+            name = names.get(key, key)
+            raise FormatError.unreadable(f"line {line}: the column {name!r} is blank")
+    return _Row(line=line, cells=values, given=given)
+
+
+def _times(text: str, factor: Decimal) -> str:
+    """A number in another unit; what is no number is left for the error that names it."""
+    return str(Decimal(text) * factor) if _NUMBER.fullmatch(text) else text
+
+
+def _derive(values: dict[str, str], columns: Sequence[str]) -> None:
+    pattern = values.get("pattern", "").lower()
+    if "op" not in columns and pattern in _OF_PATTERN:
+        values["op"] = _OF_PATTERN[pattern].value
+    if "workload" not in columns and pattern:
+        values["workload"] = "-".join(filter(None, (pattern, values.get("block_size", ""))))
 
 
 def _tests(rows: Sequence[_Row], name: str, notes: list[Note]) -> Iterator[_Row]:
@@ -265,8 +354,8 @@ def _tests(rows: Sequence[_Row], name: str, notes: list[Note]) -> Iterator[_Row]
     contradictory = bool(rows) and all(map(_contradicts_itself, rows))
     noted = False
     for row in rows:
-        tool = row.cells.get(_TOOL_COLUMN, kbench.TOOL if by_name else "").lower()
-        if tool != kbench.TOOL and not (contradictory and _TOOL_COLUMN not in row.cells):
+        tool = row.cells.get(TOOL_COLUMN, kbench.TOOL if by_name else "").lower()
+        if tool != kbench.TOOL and not (contradictory and TOOL_COLUMN not in row.cells):
             yield row
             continue
         parts = tuple(_parts(row, known=tool == kbench.TOOL))
@@ -287,7 +376,7 @@ def _tests(rows: Sequence[_Row], name: str, notes: list[Note]) -> Iterator[_Row]
 def _parts(row: _Row, *, known: bool) -> Iterator[_Row]:
     """Yield the tests of a row; `known`: they are kbench's, which has block size and depth of its
     own for each."""
-    shared = {key: text for key, text in row.cells.items() if key not in _FIGURES}
+    shared = {key: text for key, text in row.cells.items() if key not in FIGURES}
     for kind, columns in _TESTS.items():
         figures = {key: text for key, text in row.cells.items() if key in columns}
         if not figures:
@@ -295,7 +384,7 @@ def _parts(row: _Row, *, known: bool) -> Iterator[_Row]:
         options = kbench.fixed_options(kind) if known else {}
         load = {_COLUMN_OF_OPTION[option]: text for option, text in options.items()}
         workload = f"{row.cells['workload']}-{kind.value}"
-        yield _Row(line=row.line, cells={**load, **shared, "workload": workload, **figures})
+        yield replace(row, cells={**load, **shared, "workload": workload, **figures})
 
 
 def _depth_unknown(row: _Row) -> bool:
@@ -324,14 +413,13 @@ def _op(row: _Row) -> Op:
 
 
 def _bad(row: _Row, column: str, expected: str) -> FormatError:
-    return FormatError.unreadable(
-        f"line {row.line}, column {column!r}: {row.cells[column][:60]!r}; {expected}"
-    )
+    name, text = row.given.get(column, (column, row.cells[column]))
+    return FormatError.unreadable(f"line {row.line}, column {name!r}: {text[:60]!r}; {expected}")
 
 
 def _key(column: str) -> str:
     """Return the label of a column; empty for other columns and for a word that no plan accepts."""
-    key = column.removeprefix(_LABEL).strip() if column.startswith(_LABEL) else ""
+    key = column.removeprefix(LABEL).strip() if column.startswith(LABEL) else ""
     return key if _LABEL_WORD.fullmatch(key) else ""
 
 
@@ -383,6 +471,8 @@ def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...], labels: _Labels) 
                     name=first.cells["workload"],
                     group=group,
                     options=_options(parts[0][0], found),
+                    user_cpu=_cpu(parts[0][0], CPU[0]),
+                    system_cpu=_cpu(parts[0][0], CPU[1]),
                     operations=tuple(operation for _, operation in parts),
                 )
                 for group, parts in enumerate(jobs.values())
@@ -404,7 +494,7 @@ def _result(trial: Mapping[Op, _Row], notes: tuple[Note, ...], labels: _Labels) 
 def _operation(op: Op, row: _Row, notes: list[Note]) -> Operation | None:
     figures = {
         key: value
-        for key in _FIGURES
+        for key in FIGURES
         if key in row.cells and (value := _figure(row, key, notes)) is not None
     }
     if not figures:
@@ -416,7 +506,70 @@ def _operation(op: Op, row: _Row, notes: list[Note]) -> Operation | None:
         bandwidth_bps=figures.get("bw_mib_s"),
         total_ios=int(total_ios) if total_ios is not None else None,
         total=_latency(figures),
+        spreads=_spreads(row, figures, notes),
     )
+
+
+# Figure -> the metric that it is.
+_METRICS: Mapping[str, Metric] = {
+    "iops": Metric.IOPS,
+    "bw_mib_s": Metric.BANDWIDTH,
+    "lat_mean_ms": Metric.LATENCY_MEAN,
+    **{f"{base}_ms": Metric(f"latency_{base.removeprefix('lat_')}") for base in LATENCIES},
+}
+
+
+def _spreads(row: _Row, figures: Mapping[str, float], notes: list[Note]) -> dict[Metric, Spread]:
+    """The scatter of trials behind the means of a row. Raises FormatError."""
+    number = _number_of_trials(row)
+    found = {}
+    for figure, (deviation, share) in SPREADS.items():
+        given = [column for column in (deviation, share) if column in row.cells]
+        if not given or figure not in figures:
+            continue
+        if len(given) > 1:
+            raise _bad(row, share, f"{deviation} is given as well; keep one of the two")
+        if number is None:
+            raise _bad(row, given[0], f"expected a column {NUMBER!r}: the trials behind it")
+        if given[0] == share:
+            value: float | None = _share(row, share, figures[figure])
+        else:
+            value = _figure(row, deviation, notes)
+        if value is not None:
+            found[_METRICS[figure]] = Spread(deviation=value, number=number)
+    return found
+
+
+def _number_of_trials(row: _Row) -> int | None:
+    if NUMBER not in row.cells:
+        return None
+    if not re.fullmatch(r"[1-9]\d{0,5}", row.cells[NUMBER]):
+        raise _bad(row, NUMBER, "expected the number of trials, a whole number above 0")
+    number = int(row.cells[NUMBER])
+    spread = next((key for pair in SPREADS.values() for key in pair if key in row.cells), None)
+    if number == 1 and spread is not None:
+        raise _bad(row, NUMBER, f"one trial has no scatter, and {spread!r} is given")
+    return number
+
+
+def _share(row: _Row, column: str, mean: float) -> float:
+    """A standard deviation from a coefficient of variation: 0.032 or 3.2 %. Raises FormatError."""
+    text, percent, _ = row.cells[column].partition("%")
+    if _NUMBER.fullmatch(text.strip()):
+        share = float(text) / (100 if percent else 1)
+        if 0 <= share < 1:
+            return share * mean
+    raise _bad(row, column, "expected a share below 1 such as 0.032, or 3.2%")
+
+
+def _cpu(row: _Row, column: str) -> float | None:
+    """A job's use of one core as a share; the table has per cent, as fio. Raises FormatError."""
+    if column not in row.cells:
+        return None
+    text = row.cells[column].removesuffix("%").strip()
+    if not _NUMBER.fullmatch(text) or not 0 <= float(text) <= 100:
+        raise _bad(row, column, "expected per cent of one core, 0 to 100")
+    return float(text) / 100
 
 
 def _latency(figures: Mapping[str, float]) -> Latency | None:
@@ -442,7 +595,7 @@ def _figure(row: _Row, column: str, notes: list[Note]) -> float | None:
         raise _bad(row, column, f"expected a number{comma}")
     # Shifted as a decimal, so that 0.018 ms are the number that 1.8e-05 s are.
     value = float(Decimal(text).scaleb(-3) if column.endswith("_ms") else text)
-    if column == "bw_mib_s":
+    if column in ("bw_mib_s", "bw_sd_mib_s"):
         value *= _MIB
     whole = column != "total_ios" or (value <= _LARGEST and value.is_integer())
     if math.isfinite(value) and value >= 0 and whole:
@@ -472,6 +625,7 @@ def _options(row: _Row, notes: list[Note]) -> JobOptions:
             if not re.fullmatch(r"[1-9]\d{0,8}", cells[column]):
                 raise _bad(row, column, "expected a whole number above 0")
             raw[column] = cells[column]
+    raw |= _load(row, int(raw.get("numjobs", 1)))
     if "runtime_s" in cells:
         seconds = _figure(row, "runtime_s", notes)
         if seconds is not None:
@@ -483,6 +637,30 @@ def _options(row: _Row, notes: list[Note]) -> JobOptions:
             raise _bad(row, "direct", "expected 0 or 1")
         raw["direct"] = _DIRECT[cells["direct"].lower()]
     return JobOptions(raw=raw, whole=False)
+
+
+def _load(row: _Row, jobs: int) -> dict[str, str]:
+    """Clients, mix and rate cap as options. The jobs of all clients are `numjobs`, so that Little's
+    law and the load count them all. Raises FormatError."""
+    cells, raw = row.cells, {}
+    if "clients" in cells:
+        if not re.fullmatch(r"[1-9]\d{0,5}", cells["clients"]):
+            raise _bad(row, "clients", "expected a whole number above 0")
+        raw["clients"] = cells["clients"]
+        jobs *= int(cells["clients"])
+        raw["numjobs"] = str(jobs)
+    if "read_share" in cells:
+        text = cells["read_share"].removesuffix("%").strip()
+        if not re.fullmatch(r"\d{1,3}", text) or int(text) > 100:
+            raise _bad(row, "read_share", "expected per cent of reads, a whole number up to 100")
+        raw["rwmixread"] = text
+    if "rate_cap_iops" in cells:
+        cap = cells["rate_cap_iops"]
+        if not _NUMBER.fullmatch(cap) or float(cap) <= 0:
+            raise _bad(row, "rate_cap_iops", "expected I/Os per second above 0")
+        # fio's option is the rate of each job.
+        raw["rate_iops"] = f"{float(cap) / jobs:.12g}"
+    return raw
 
 
 def _size(row: _Row, column: str) -> str:
@@ -498,17 +676,37 @@ def _size(row: _Row, column: str) -> str:
 
 
 def _read(contents: Mapping[str, bytes]) -> tuple[Result, ...]:
+    return _read_columns(contents, _guess(contents, {}))
+
+
+def _read_columns(contents: Mapping[str, bytes], columns: Mapping[str, str]) -> tuple[Result, ...]:
     return tuple(
-        result for name, content in contents.items() for result in read_table(content, name)
+        result
+        for name, content in contents.items()
+        for result in read_table(content, name, columns)
     )
+
+
+def _guess(contents: Mapping[str, bytes], given: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a table that have another name: as given, the others guessed."""
+    for content in contents.values():
+        _, heads = next(_rows(_text(content)), (0, []))
+        return guess_columns(heads, given)
+    return dict(given)
 
 
 def _recognises(_name: str, head: bytes) -> bool:
     lines = head.decode("utf-8-sig", "replace").splitlines()
     first = next((line for line in lines if line.strip()), "")[:4000]
-    heads = _heads(first.split(_separator(first)))
+    cells = first.split(_separator(first))
+    heads = _heads(cells)
     # One of the needed columns may have another name: the reader then says which.
-    return len(heads & set(_NEEDED)) >= 2 and len(heads & _KNOWN) >= 3
+    if len(heads & set(NEEDED)) >= 2 and len(heads & KNOWN) >= 3:
+        return True
+    known = {*heads, *guess_columns(cells, {})}
+    figures = {known_column(key) for key in known} & set(FIGURES)
+    long = {"metric", "value"} <= known
+    return "target" in known and bool({"pattern", "op"} & known) and bool(figures or long)
 
 
 IMPORTER = Importer(
@@ -516,6 +714,8 @@ IMPORTER = Importer(
     summary="CSV of summaries: target, workload, op and figures",
     recognises=_recognises,
     read=_read,
+    guess_columns=_guess,
+    read_columns=_read_columns,
     # Each line is a result.
     cost=ReadingCost(each={**DOCUMENT.each, b"\n": 1700}),
 )

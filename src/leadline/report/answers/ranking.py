@@ -81,8 +81,8 @@ class CandidateOutput(Output):
 
 class RecommendOutput(Output):
     """`recommended` is null where no target has every number and fulfils what is required. `basis`
-    is `speed`, `alone`, `trade-off`, `figure` or `none`; `tied` are the targets that tie with
-    the fastest."""
+    is `speed`, `alone`, `trade-off`, `figure`, `cost` or `none`; `tied` are the targets that tie
+    with the fastest."""
 
     schema_: Literal["leadline/recommend/1"] = Field(default="leadline/recommend/1", alias="schema")
     run: str

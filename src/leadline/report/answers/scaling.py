@@ -19,6 +19,7 @@ from leadline.analysis.scaling.knee import KneeMethod, Shape
 from leadline.analysis.scaling.speedup import Efficiency, EqualLatency, LevelSpeedup
 from leadline.analysis.scaling.study import CurveStudy, LevelBottleneck, ScalingStudy
 from leadline.analysis.scaling.superlinear import Superlinear
+from leadline.analysis.scaling.trend import Ending
 from leadline.metrics import Metric
 from leadline.report.answers.base import FindingOutput, Output
 from leadline.report.pages.scaling.words import cause_text, superlinear_finding, suspect_text, text
@@ -88,6 +89,31 @@ class PeakOutput(Output):
     interval: Interval | None
     ties: list[str]
     last: bool
+
+
+class EndingOutput(Output):
+    """The tested shape of the curve's end: `grows`, `flat`, `falls` or `undecided`. `slope` is the
+    growth for twice the load from level `start` to `last`, as a share; `fall` is the last level
+    over the highest, minus one, where this decided. `scatter` is the source of the intervals."""
+
+    trend: str
+    start: LevelName
+    last: LevelName
+    slope: float
+    slope_interval: Interval | None
+    fall: float | None
+    fall_interval: Interval | None
+    scatter: str
+
+
+class UnusableLevelOutput(Output):
+    """A level above the last usable one: its refused figure, and that over the highest usable one,
+    minus one; null where no trial was completed."""
+
+    level: str
+    iops: float | None
+    share: float | None
+    findings: list[str]
 
 
 class KneeOutput(Output):
@@ -188,8 +214,10 @@ class FairnessOutput(Output):
 class CurveOutput(Output):
     """One target, workload and operation over load. `axis` is the unit of load, `clients` or
     `I/Os in flight`; `numjobs` and `iodepth` are set where clients vary. `saturated` is null where
-    it is inconclusive. `knee` is the level from which on a doubling of the load gives less than a
-    tenth more; `knees` has it by every method. `bottleneck` is that of the peak."""
+    it is inconclusive. `hard_limit_iops` is a throughput that no level exceeds, flat to the margin.
+    `unusable_end` are refused or missing levels above the last usable one. `knee` is the level
+    from which on a doubling of the load gives less than a tenth more; `knees` has it by every
+    method. `bottleneck` is that of the peak."""
 
     run: str
     target: str
@@ -200,7 +228,9 @@ class CurveOutput(Output):
     iodepth: int | None
     part_of_mix: bool
     points: list[PointOutput]
+    ending: EndingOutput | None
     saturated: bool | None
+    hard_limit_iops: float | None
     peak: PeakOutput | None
     knee: KneeOutput
     knees: list[KneeOutput]
@@ -211,6 +241,7 @@ class CurveOutput(Output):
     bottlenecks: list[BottleneckOutput]
     fairness: list[FairnessOutput]
     left_out: list[str]
+    unusable_end: list[UnusableLevelOutput]
 
 
 class DensityStepOutput(Output):
@@ -400,6 +431,12 @@ def _curve(study: CurveStudy) -> CurveOutput:
         shape,
         run=study.run.id,
         points=[_point(curve, point, leading.get(point.cell, [])) for point in points],
+        ending=_ending(shape.ending),
+        hard_limit_iops=shape.limit.iops if shape.limit else None,
+        unusable_end=[
+            UnusableLevelOutput.from_records(level, level=level.point.level)
+            for level in shape.unusable_end
+        ],
         knee=shape.knee(KneeMethod.GAIN),
         usl=_usl(shape),
         limit=study.limit,
@@ -407,6 +444,19 @@ def _curve(study: CurveStudy) -> CurveOutput:
         bottleneck=_bottleneck(study.at_peak) if study.at_peak else None,
         bottlenecks=[_bottleneck(part) for part in study.bottlenecks],
         fairness=study.fairness,
+    )
+
+
+def _ending(ending: Ending | None) -> EndingOutput | None:
+    if ending is None:
+        return None
+    fall = ending.fall
+    return EndingOutput.from_records(
+        ending,
+        slope=ending.slope.share,
+        slope_interval=ending.slope.interval,
+        fall=fall.share if fall else None,
+        fall_interval=fall.interval if fall else None,
     )
 
 

@@ -32,6 +32,7 @@ from leadline.report.pages.ranking import (
 )
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import NOT_SHOWN, band_text, count_text, listed, value_with_unit
+from leadline.units import format_latency
 
 _NAMES = 4
 _CHANGES = 2
@@ -152,6 +153,11 @@ def answer(found: Recommendation) -> str:
             f"Use {name} for {use}: it is the fastest target {_qualified(found)}, "
             f"{_against(found)}."
         )
+    elif found.basis is Basis.COST:
+        text = (
+            f"Use {name} for {use}: it is the cheapest target {_qualified(found)} "
+            f"({_costs(found, found.chosen)}). It gives {_against(found)}."
+        )
     else:
         tied = listed((candidate for candidate in found.tied), _NAMES)
         text = f"{tied} tie in speed for {use}."
@@ -166,6 +172,19 @@ def answer(found: Recommendation) -> str:
                 f"{_against(found)}, which is not significant."
             )
     return f"{text} {_figures(found, found.chosen)}"
+
+
+def _costs(found: Recommendation, chosen: Candidate) -> str:
+    """The cost of the choice and of the fastest other target."""
+    priced = found.trade_off is TradeOff.PRICE
+    what = "price per TiB" if priced else "raw bytes per byte"
+
+    def cost(one: Candidate) -> str:
+        value = one.protection.price if priced else one.protection.raw_per_stored
+        return f"{value or 0.0:g}"
+
+    other = f" vs {cost(found.runner_up)} of {found.runner_up.name}" if found.runner_up else ""
+    return f"{what} {cost(chosen)}{other}"
 
 
 def _required(found: Recommendation, *, access: bool) -> str:
@@ -373,5 +392,9 @@ def unmet_text(unmet: Unmet, given: Protection) -> str:
             return "encryption at rest is unknown"
         case UnmetCause.NOT_ENCRYPTED:
             return "it does not encrypt data at rest"
+        case UnmetCause.LATENCY_ABOVE:
+            return f"a trial took {format_latency(unmet.latency_s or 0.0)}"
+        case UnmetCause.LATENCY_UNKNOWN:
+            return "its latency is unknown or refused"
         case UnmetCause.IMPOSED_CONDITION:
             return f"it is {unmet.same_as} with an imposed network delay, which is no choice"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from leadline.analysis.scaling.curves import Axis
+from leadline.analysis.figures import TrialValue, summarise
+from leadline.analysis.scaling.curves import Axis, load_curves
 from leadline.archive.records import Problem
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Pattern
@@ -165,3 +168,31 @@ def test_neighbours_are_points_of_their_own() -> None:
     )
     assert [one.load.neighbours for one in made.curve.closed] == [0]
     assert [one.load.neighbours for one in made.curve.disturbed] == [1, 3]
+
+
+def test_a_curve_given_as_bandwidth_with_a_known_block_size_is_a_curve() -> None:
+    def level(depth: int, mib_s: float, block: str) -> Level:
+        options = {"rw": "read", "iodepth": str(depth), **({"bs": block} if block else {})}
+        return Level(trials=[[Did(0.0)]], recorded=options, tool="table", iodepth=depth)
+
+    for block, expected in (("1M", [100.0, 180.0]), ("", [None, None])):
+        made = simulate(level(1, 100, block), level(2, 180, block))
+        given = tuple(
+            replace(
+                one,
+                metrics=tuple(
+                    summarise(
+                        metric.metric,
+                        [TrialValue(trial="t", value=value)]
+                        if metric.metric is Metric.BANDWIDTH
+                        else [],
+                        None,
+                    )
+                    for metric in one.metrics
+                ),
+            )
+            for one, value in zip(made.figures, (100 * 2.0**20, 180 * 2.0**20), strict=True)
+        )
+        (curve,) = load_curves(made.run, given)
+        assert [point.usable(Metric.IOPS) for point in curve.closed] == expected
+        assert curve.from_bandwidth is bool(block)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leadline.analysis.scaling.knee import KneeMethod, NoKnee, NoKneeReason, Shape, shape_of
-from leadline.stats.usl import Unfitted, Usl
+from leadline.stats.usl import NoFit, Unfitted, Usl
 from tests.unit.analysis.scaling.levels import closed, noisy, refusal, simulate
 
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -59,8 +59,6 @@ def test_single_trials_have_no_interval_and_tie_widely() -> None:
     found = shape(RETROGRADE.at, trials=1)
     assert found.peak is not None
     assert found.peak.interval is None
-    assert found.last_gain is not None
-    assert found.last_gain.interval is None
     assert "qd16x1" in found.peak.ties
     assert found.knee(KneeMethod.GAIN).interval is None
 
@@ -141,9 +139,9 @@ def test_of_several_levels_of_one_load_the_highest_counts() -> None:
     found = shape_of(made.curve, made.samples)
     assert found.saturated is True
     assert found.knee(KneeMethod.GAIN).level == "qd16x1"
-    assert found.last_gain is not None
-    assert not isinstance(found.law, Unfitted)
-    assert len(found.law.loads) == len(LOADS)
+    assert found.law == Unfitted(reason=NoFit.HARD_LIMIT, levels=len(LOADS))
+    assert found.limit is not None
+    assert found.limit.iops == pytest.approx(1608, rel=0.001)
 
 
 def test_refused_levels_are_left_out_and_listed() -> None:

@@ -48,49 +48,38 @@ def times(factor: float, values: Sequence[float] = STEADY) -> Level:
     return closed(8, *[factor * one for one in values])
 
 
-def test_the_published_claim_is_a_finding_with_its_finding() -> None:
-    """60 % more hardware gave up to 95 % more IOPS: one number a side."""
+def test_single_numbers_must_exceed_what_two_runs_differ_by() -> None:
+    """60 % more hardware gave up to 95 % more IOPS: one number a side is no evidence."""
     hardware = replace(HOSTS, baseline=5, candidate=8)
 
     def published(iops: float) -> Simulated:
         level = replace(closed(8, iops), recorded={"iodepth": "8", "rw": "randread"})
         return simulate(level)
 
-    one = found(published(1000.0), published(1950.0), hardware)
+    assert found(published(1000.0), published(1950.0), hardware) is None
+    one = found(published(1000.0), published(4000.0), hardware)
     assert one is not None
-    assert one.certain
     assert one.at.judgement.evidence is Evidence.ONE_NUMBER
-    assert one.evidence["speedup"] == pytest.approx(1.95)
+    assert one.evidence["speedup"] == pytest.approx(4)
     assert one.evidence["resource_ratio"] == pytest.approx(1.6)
-    assert one.evidence["efficiency"] == pytest.approx(1.95 / 1.6)
+    assert one.evidence["efficiency"] == pytest.approx(2.5)
     assert "speedup_low" not in one.evidence
-    assert found(published(1000.0), published(1670.0), hardware) is None, "within the band"
 
 
-def test_an_interval_beyond_the_resources_is_certain() -> None:
+def test_an_interval_beyond_the_resources_is_a_finding() -> None:
     one = found(simulate(times(1)), simulate(times(2.3)))
     assert one is not None
-    assert one.certain
     assert one.evidence["speedup_low"] > 1.75
     assert one.at.judgement.evidence is Evidence.TRIALS
 
 
-def test_a_figure_beyond_them_whose_interval_is_not_could_be() -> None:
+def test_a_figure_beyond_them_whose_interval_is_not_is_no_finding() -> None:
     """The lab's own study, two trials a side (facts: 113 and 214 IOPS, 3 and 5 hosts)."""
-    one = found(simulate(closed(32, 115.0, 112.0)), simulate(closed(32, 230.0, 198.0)))
-    assert one is not None
-    assert not one.certain
-    evidence = one.evidence
-    assert evidence["speedup_low"] == pytest.approx(0.7, abs=0.15)
-    assert evidence["speedup_high"] == pytest.approx(5, abs=0.8)
-    assert 5 / 3 < evidence["speedup"] < 1.9
+    assert found(simulate(closed(32, 115.0, 112.0)), simulate(closed(32, 230.0, 198.0))) is None
 
 
-def test_an_own_single_trial_could_be_at_most() -> None:
-    one = found(simulate(closed(8, 100.0)), simulate(closed(8, 195.0)))
-    assert one is not None
-    assert not one.certain
-    assert one.at.judgement.evidence is Evidence.NONE
+def test_an_own_single_trial_without_seconds_is_no_finding() -> None:
+    assert found(simulate(closed(8, 100.0)), simulate(closed(8, 195.0))) is None
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.6, 5 / 3, 1.70])

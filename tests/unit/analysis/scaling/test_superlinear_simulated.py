@@ -20,7 +20,7 @@ ROUNDS = 200
 LOADS = np.array([1, 2, 4, 8, 16, 32])
 SMALL = 1000 * LOADS / (1 + 0.1 * (LOADS - 1) + 0.002 * LOADS * (LOADS - 1))
 PAGE = ROOT / "docs" / "concepts" / "systems-of-different-size.md"
-TRIALS, NOISE = (2, 3, 6, 10), (0.05, 0.1)
+TRIALS, NOISE = (1, 2, 3, 6, 10), (0.05, 0.1)
 
 
 def sample(name: str, values: Any) -> Sample:
@@ -28,6 +28,8 @@ def sample(name: str, values: Any) -> Sample:
         value=float(np.median(values)),
         trials=tuple(map(float, values)),
         blocks=tuple((name, index) for index in range(len(values))),
+        # Single numbers are published figures: no seconds within the run.
+        imported=len(values) == 1,
     )
 
 
@@ -40,11 +42,11 @@ def level(judgement: Judgement) -> LevelSpeedup:
     return LevelSpeedup(baseline=nothing, candidate=nothing, judgement=judgement, efficiency=None)
 
 
-def shares(efficiency: float, trials: int, noise: float) -> tuple[float, float]:
-    """Of ROUNDS sweeps those with a warning, and those with an info."""
+def share_found(efficiency: float, trials: int, noise: float, rounds: int) -> float:
+    """Of `rounds` sweeps those with a finding."""
     generator = np.random.default_rng([trials, round(100 * noise), round(100 * efficiency)])
-    warnings = infos = 0
-    for _ in range(ROUNDS):
+    found = 0
+    for _ in range(rounds):
         drawn = [
             truth[:, None] * np.exp(noise * generator.normal(size=(len(LOADS), trials)))
             for truth in (SMALL, SMALL * HOSTS.ratio * efficiency)
@@ -52,14 +54,17 @@ def shares(efficiency: float, trials: int, noise: float) -> tuple[float, float]:
         tops = [one[np.argmax(np.median(one, axis=1))] for one in drawn]
         judged = judge([*(pair(*both) for both in zip(*drawn, strict=True)), pair(*tops)])
         *levels, peak = map(level, judged)
-        found = exceeding(levels, peak, HOSTS)
-        warnings += found is not None and found.certain
-        infos += found is not None and not found.certain
-    return warnings / ROUNDS, infos / ROUNDS
+        found += exceeding(levels, peak, HOSTS) is not None
+    return found / rounds
 
 
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_growth_in_proportion_is_hardly_ever_called_more(trials: int) -> None:
+    assert share_found(1.0, trials, 0.05, rounds=60) <= 0.05
 
 
 @pytest.mark.thorough
@@ -67,12 +72,11 @@ def test_the_page_says_how_often_it_is_wrong() -> None:
     rows = []
     for trials in TRIALS:
         for noise in NOISE:
-            fair, more = (shares(one, trials, noise) for one in (1.0, 1.2))
-            assert fair[0] <= 0.06, "growth in proportion is hardly ever called more"
+            fair, more, double = (share_found(one, trials, noise, ROUNDS) for one in (1.0, 1.2, 2))
+            assert fair <= 0.05, "growth in proportion is hardly ever called more"
             if trials >= 6:
-                assert more[0] >= 0.95, "a fifth more is found"
-            shown = (*fair, *more)
-            cells = [str(trials), percent(noise), *map(percent, shown)]
+                assert more >= 0.95, "a fifth more is found"
+            cells = [str(trials), percent(noise), *map(percent, (fair, more, double))]
             rows.append(f"| {' | '.join(cells)} |")
     assert "\n".join(rows) in PAGE.read_text("utf-8"), "\n".join(rows)
 

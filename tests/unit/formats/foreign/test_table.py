@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from leadline.formats.foreign.columns import figure_column
 from leadline.formats.foreign.table import IMPORTER, read_table
 from leadline.formats.importer import Result
 from leadline.formats.result import EngineOutput, FormatError, JobResult, NoteKind
-from leadline.metrics import Metric, Op
+from leadline.metrics import Metric, Op, Spread
 from tests.conftest import ROOT, SHARED
 
 RECORDED = ROOT / "tests" / "recorded" / "imports" / "table"
@@ -279,14 +280,158 @@ def test_files_that_are_no_whole_table(content: bytes, condition: str) -> None:
     assert refused.value.condition == condition
 
 
-def test_one_row_per_figure_is_another_layout() -> None:
+def test_published_tables_of_one_row_per_figure() -> None:
     folder = SHARED / "reference" / "published"
     if not folder.exists():
         pytest.skip(f"needs ../shared: {folder}")
+    joined = {
+        "ceph_io_2023_encryption": "pool+stat_note",
+        "ceph_io_2023_reef_osds_per_nvme": "cluster",
+    }
     for path in folder.glob("*.csv"):
-        assert not IMPORTER.recognises(path.name, path.read_bytes()[:65536])
-        with pytest.raises(FormatError, match="needs the columns target, workload, op, iops"):
-            read_table(path.read_bytes())
+        content = path.read_bytes()
+        assert IMPORTER.recognises(path.name, content[:65536])
+        with path.open(newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        if path.stem not in joined:
+            with pytest.raises(FormatError, match="names no figure with its unit"):
+                IMPORTER.read({path.name: content})
+            continue
+        with pytest.raises(FormatError, match="which is not read"):
+            read_table(content, columns=guessed(content, {"target": "pool", "cluster": ""}))
+        results = read_table(content, columns=guessed(content, {"target": joined[path.stem]}))
+        values = [
+            value
+            for one in results
+            for operation in job(one).operations
+            for value in operation.metrics().values()
+            if value is not None
+        ]
+        wanted = {"iops": 1, "throughput": 1e9, "lat_avg": 1e-3, "lat_p99": 1e-3}
+        expected = [
+            float(row["value"]) * wanted[row["metric"]] for row in rows if row["metric"] in wanted
+        ]
+        assert sorted(values) == pytest.approx(sorted(expected))
+
+
+def guessed(content: bytes, given: dict[str, str] | None = None) -> dict[str, str]:
+    assert IMPORTER.guess_columns is not None
+    return IMPORTER.guess_columns({"a.csv": content}, given or {})
+
+
+def test_other_names_and_units_are_guessed() -> None:
+    head = "pool,test,rw,bs,jobs,qd,IOPS mean,Avg latency (us),p99.9 (ms),Throughput MB/s,CPU usr\n"
+    content = f"{head}rep3,rand,randwrite,4k,2,16,10000,1600,9,40.96,12.5\n".encode()
+    columns = guessed(content)
+    assert columns["target"] == "pool"
+    assert columns["iops"] == "iops mean"
+    (result,) = read_table(content, columns=columns)
+    (operation,) = job(result).operations
+    assert (result.target, result.workload, operation.op) == ("rep3", "rand", Op.WRITE)
+    assert operation.iops == 10000
+    assert operation.bandwidth_bps == pytest.approx(40.96e6)
+    assert operation.total is not None
+    assert operation.total.mean_s == pytest.approx(0.0016)
+    assert operation.total.percentiles[0.999] == pytest.approx(0.009)
+    assert "cpu usr" not in columns.values(), "per cent of what is not stated"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "column"),
+    [
+        ("iops_stddev", "", "iops_sd"),
+        ("CV of IOPS", "", None),
+        ("iops cv", "", "iops_cv"),
+        ("latency", "", None),
+        ("latency", "ms", "lat_mean_ms"),
+        ("median", "us", "lat_p50_us"),
+        ("p99.99", "ns", "lat_p9999_ns"),
+        ("throughput", "GB/s", "bw_gb_s"),
+        ("bw", "bytes/s", "bw_bytes_s"),
+        ("bandwidth_mib_s", "", "bw_mib_s"),
+        ("iops", "1/s", "iops"),
+        ("iops_per_cpu_thread", "1/s", None),
+        ("pg_num", "PGs", None),
+        ("cpu_threads_used_per_nvme", "threads", None),
+    ],
+)
+def test_names_of_figures(text: str, unit: str, column: str | None) -> None:
+    assert figure_column(text, unit) == column
+
+
+SUMMARY = "target,workload,op,iops,iops_sd,iops_cv,n,lat_mean_ms,lat_mean_sd_us,clients,numjobs,"
+SUMMARY += "iodepth,read_share,rate_cap_iops,usr_cpu,sys_cpu\n"
+
+
+def test_a_mean_with_its_spread_clients_mix_cap_and_cpu() -> None:
+    content = f"{SUMMARY}a,rand,total,1000,20,,5,2,40,4,2,8,70,2000,25,10%\n".encode()
+    (result,) = read_table(content)
+    (operation,) = job(result).operations
+    assert operation.spreads == {
+        Metric.IOPS: Spread(deviation=20.0, number=5),
+        Metric.LATENCY_MEAN: Spread(deviation=pytest.approx(4e-5), number=5),
+    }
+    raw = job(result).options.raw
+    assert (raw["clients"], raw["numjobs"], raw["rwmixread"]) == ("4", "8", "70")
+    assert float(raw["rate_iops"]) * 8 == 2000
+    assert (job(result).user_cpu, job(result).system_cpu) == (0.25, 0.1)
+    (by_share,) = read_table(f"{SUMMARY}a,rand,total,1000,,2 %,5,,,,,,,,,\n".encode())
+    assert job(by_share).operations[0].spreads[Metric.IOPS].deviation == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("row", "fact"),
+    [
+        ("a,r,read,1000,20,,,,,,,,,,,", r"line 2, column 'iops_sd': '20'; expected a column 'n'"),
+        ("a,r,read,1000,20,,1,,,,,,,,,", r"line 2, column 'n': '1'; one trial has no scatter"),
+        ("a,r,read,1000,20,,x,,,,,,,,,", r"line 2, column 'n': 'x'; expected the number"),
+        ("a,r,read,1000,20,0.1,3,,,,,,,,,", r"column 'iops_cv': '0.1'; iops_sd is given as well"),
+        ("a,r,read,1000,,3,3,,,,,,,,,", r"line 2, column 'iops_cv': '3'; expected a share below 1"),
+        ("a,r,read,1000,,,,,,0,,,,,,", r"line 2, column 'clients': '0'; expected a whole number"),
+        ("a,r,read,1000,,,,,,,,,120,,,", r"column 'read_share': '120'; expected per cent of reads"),
+        ("a,r,read,1000,,,,,,,,,,-1,,", r"column 'rate_cap_iops': '-1'; expected I/Os per second"),
+        ("a,r,read,1000,,,,,,,,,,,250,", r"column 'usr_cpu': '250'; expected per cent of one core"),
+        ("a,r,read,1000,,,,2,fast,,,,,,,", r"column 'lat_mean_sd_us': 'fast'; expected a"),
+    ],
+)
+def test_errors_of_summaries_name_row_and_column(row: str, fact: str) -> None:
+    with pytest.raises(FormatError, match=fact):
+        read_table(f"{SUMMARY}{row}\n".encode())
+
+
+def test_errors_of_mapped_columns_name_the_table_s_own() -> None:
+    content = b"pool,rw,bs,Mean IOPS,p99 us\nrep3,randread,4k,many,5\n"
+    with pytest.raises(FormatError, match=r"line 2, column 'mean iops': 'many'; expected a number"):
+        read_table(content, columns=guessed(content))
+    content = b"pool,rw,bs,iops,p99 us\nrep3,randread,4k,1,slow\n"
+    with pytest.raises(FormatError, match=r"line 2, column 'p99 us': 'slow'; expected a number"):
+        read_table(content, columns=guessed(content))
+    with pytest.raises(FormatError, match="there is no column 'pol', which is to be 'target'"):
+        guessed(content, {"target": "pol"})
+
+
+def test_rows_that_differ_in_an_unread_column_are_not_trials() -> None:
+    content = b"pool,rw,bs,iops,note\nrep3,randread,4k,1000,plain\nrep3,randread,4k,900,luks\n"
+    with pytest.raises(FormatError, match=r"lines 2 and 3 .* differ in the column 'note'") as error:
+        read_table(content, columns=guessed(content))
+    assert "of two systems: --columns 'target=pool+note'" in error.value.context
+    both = read_table(content, columns=guessed(content, {"target": "pool+note"}))
+    assert [one.target for one in both] == ["rep3 plain", "rep3 luks"]
+    trials = read_table(content, columns=guessed(content, {"trial": "note"}))
+    assert [one.target for one in trials] == ["rep3", "rep3"]
+
+
+def test_unknown_metrics_of_a_long_table_are_noted() -> None:
+    content = (
+        b"pool,rw,bs,metric,value,unit\nrep3,randread,4k,iops,1000,1/s\n"
+        b"rep3,randread,4k,p99,5,ms\nrep3,randread,4k,joules,7,J\n"
+    )
+    (result,) = read_table(content, columns=guessed(content))
+    assert job(result).operations[0].metrics()[Metric.LATENCY_P99] == pytest.approx(0.005)
+    (note,) = output(result).notes
+    assert (note.where, note.fact) == (
+        "line 4, column 'metric'", "'joules J' is no known figure and is left out (1 rows)"
+    )  # fmt: skip
 
 
 def test_what_is_recognised() -> None:

@@ -8,20 +8,23 @@ from dataclasses import dataclass
 from leadline.analysis.bottleneck.suspects import Strength
 from leadline.analysis.scaling.clients import DensityAnswer
 from leadline.analysis.scaling.growth import Growth, LabBounds
-from leadline.analysis.scaling.knee import KneeMethod, Shape
+from leadline.analysis.scaling.knee import Shape
 from leadline.analysis.scaling.limits import LimitAnswer
 from leadline.analysis.scaling.study import CurveStudy, ScalingStudy
+from leadline.analysis.scaling.trend import Ending, Scatter, Trend, UnusableLevel
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.plan.lab import Store
 from leadline.report.pages.scaling.words import (
     PEAK_CLAUSES,
+    gain_text,
     level_text,
     load_text,
     number_text,
     peak_clause,
-    ratio_text,
-    resource_text,
+    share_of_highest,
+    signed,
+    speedup_text,
 )
 from leadline.report.words import (
     count_text,
@@ -106,6 +109,8 @@ def curve_sentence(
     # Percentiles of a closed loop are too low: its limit is shown with that of the open loop.
     loops = any(answer.open_loop for answer in limits)
     clauses = [_growth(shape), *(_limit(answer, loops=loops) for answer in limits), full]
+    if curve.from_bandwidth:
+        clauses.append("IOPS are bandwidth over block size")
     joined = "; ".join(filter(None, clauses))
     return f"{short(curve.workload)}{op} on {_target(curve.target, run)}{depth}: {joined}."
 
@@ -115,37 +120,69 @@ def _target(target: str, run: str) -> str:
 
 
 def _growth(shape: Shape) -> str:
-    peak = shape.peak
+    """Format the tested shape of a curve, then the levels above the last usable one."""
+    unusable = (_unusable(level) for level in shape.unusable_end)
+    return "; ".join([_shape(shape), *unusable])
+
+
+def _shape(shape: Shape) -> str:
+    peak, ending, curve = shape.peak, shape.ending, shape.curve
     if peak is None:
         return "no level has a usable throughput"
-    curve = shape.curve
-    knee = shape.knee(KneeMethod.GAIN)
     top = value_with_unit(Metric.IOPS, peak.iops)
-    if len([point for point in curve.closed if point.usable(Metric.IOPS) is not None]) < 2:
-        return f"{top} at the only level"
+    if ending is None:
+        return f"{top} at the only usable level"
     at = load_text(curve, peak.load)
-    if shape.saturated is None:
-        return f"highest at {at} ({top}); whether it still grows there is inconclusive"
-    if not shape.saturated:
+    start = load_text(curve, curve.load_of(ending.start))
+    begin = value_with_unit(Metric.IOPS, ending.start.usable(Metric.IOPS) or 0.0)
+    from_first = ending.start is curve.closed[0]
+    if ending.trend is Trend.FALLS:
+        return f"throughput {_before_fall(shape, at, top)} {_fall(shape, ending)}"
+    if shape.limit is not None:
+        rate = value_with_unit(Metric.IOPS, shape.limit.iops)
+        flat = f"flat from {start} on: a hard limit of {rate}, not a queue"
+        return f"throughput is {flat}" if from_first else f"throughput grows, then is {flat}"
+    if ending.trend is Trend.FLAT:
+        slope = gain_text(ending.slope)
+        if from_first:
+            return f"throughput is flat from {start} on ({begin}), {slope}"
+        return f"throughput grows to {start} ({begin}), then is flat, {slope}"
+    if ending.trend is Trend.GROWS and shape.saturated:
+        return f"throughput grows to {start} ({begin}), then by {gain_text(ending.slope)}"
+    if ending.trend is Trend.GROWS:
         return f"throughput still grows at {at}, the highest load measured ({top})"
-    if knee.load is None:
-        return f"highest at {at} ({top}), where throughput no longer grows"
-    rate = next(
-        point.usable(Metric.IOPS) for point in curve.closed if (point.level or None) == knee.level
+    scatter = {
+        Scatter.TRIALS: "",
+        Scatter.LEVELS: "; single trials",
+        Scatter.PUBLISHED: "; single trials, which may differ by the published scatter",
+    }[ending.scatter]
+    return (
+        f"highest at {at} ({top}); undecided whether it grows, is flat or falls from {start} on "
+        f"({gain_text(ending.slope)}{scatter})"
     )
-    reached = f" ({value_with_unit(Metric.IOPS, rate)})" if rate is not None else ""
-    if knee.load == curve.load_of(curve.closed[0]):
-        return f"throughput does not grow beyond {load_text(curve, knee.load)}{reached}"
-    return f"throughput grows to {load_text(curve, knee.load)}{reached}, then {_after_knee(shape)}"
 
 
-def _after_knee(shape: Shape) -> str:
-    curve, peak, last = shape.curve, shape.peak, shape.curve.closed[-1]
-    rate = last.usable(Metric.IOPS)
-    if peak is None or peak.last or rate is None or last.level in peak.ties:
-        return "stays"
-    at = load_text(curve, curve.load_of(last))
-    return f"falls to {value_with_unit(Metric.IOPS, rate)} at {at}"
+def _before_fall(shape: Shape, at: str, top: str) -> str:
+    first = shape.peak is not None and shape.peak.point is shape.curve.closed[0]
+    return f"falls from {top} at {at}" if first else f"grows to {at} ({top}), then falls"
+
+
+def _fall(shape: Shape, ending: Ending) -> str:
+    rate = value_with_unit(Metric.IOPS, ending.last.usable(Metric.IOPS) or 0.0)
+    at = load_text(shape.curve, shape.curve.load_of(ending.last))
+    if ending.fall is None:
+        return f"to {rate} at {at}, {gain_text(ending.slope)}"
+    return f"to {rate} at {at}, {share_of_highest(ending.fall)}"
+
+
+def _unusable(level: UnusableLevel) -> str:
+    name = level_text(level.point)
+    if level.iops is None:
+        return f"{name} has no figure"
+    codes = listed(level.findings) or "not every trial has a rate"
+    rate = value_with_unit(Metric.IOPS, level.iops)
+    against = f", {signed(level.share)} vs the highest" if level.share is not None else ""
+    return f"{name} is refused ({codes}): {rate}{against}"
 
 
 def _limit(answer: LimitAnswer, *, loops: bool) -> str:
@@ -207,8 +244,8 @@ def density_sentence(answer: DensityAnswer, run: str = "") -> str:
 
 
 def growth_sentence(growth: Growth) -> str:
-    """Format `five-hosts vs three-hosts, randread-4k on rep3 (read): highest throughput × 1.90
-    (1.70 to 2.10), 9,800 IOPS; added: hosts 3 to 5 (× 1.67); efficiency 114 %.` Of several curves
+    """Format `five-hosts vs three-hosts, randread-4k on rep3 (read): highest throughput +90 %
+    (+70 % to +110 %), 9,800 IOPS, for +67 % hosts (3 to 5); efficiency 114 %.` Of several curves
     the first with a ratio is shown."""
     systems = f"{short(growth.candidate.name)} vs {short(growth.baseline.name)}"
     for row in growth.rows:
@@ -218,15 +255,12 @@ def growth_sentence(growth: Growth) -> str:
         rate = peak.candidate.usable(Metric.IOPS)
         curve = one.baseline
         what = f"{short(curve.workload)} on {short(one.subject)} ({op_text(curve.op)})"
-        clauses = [
-            f"highest throughput {ratio_text(peak.judgement.ratio, peak.judgement.interval)}"
-            + (f", {value_with_unit(Metric.IOPS, rate)}" if rate is not None else ""),
-            f"added: {resource_text(one.divisor)}" if one.divisor else "",
-            f"efficiency {share_text(peak.efficiency.value)}" if peak.efficiency else "",
-        ]
+        reached = f", {value_with_unit(Metric.IOPS, rate)}" if rate is not None else ""
+        faster = speedup_text(peak.judgement.ratio, peak.judgement.interval, one.divisor, reached)
+        efficiency = f"; efficiency {share_text(peak.efficiency.value)}" if peak.efficiency else ""
         more = len(growth.rows) - 1
         others = f" ({count_text(more, 'further curve')} in the table)" if more else ""
-        return f"{systems}, {what}: {'; '.join(filter(None, clauses))}{others}."
+        return f"{systems}, {what}: highest throughput {faster}{efficiency}{others}."
     return f"{systems}: no common curve has a ratio."
 
 

@@ -146,7 +146,7 @@ def shapes_table(anchor: str, shapes: Sequence[tuple[str, Shape, LimitAnswer | N
         number_column("95 % interval", 4),
         "at",
         Column(title="ties with", rank=5),
-        Column(title="at the last level", rank=2),
+        Column(title="at the end", rank=2),
         number_column("for twice the load", 3),
         Column(title="knee", rank=1),
         *([f"within {limit}{loop}"] if limit else []),
@@ -181,11 +181,13 @@ def _peak(shape: Shape) -> list[Cell]:
 
 
 def _growth(shape: Shape) -> list[Cell]:
-    gain = shape.last_gain
-    if gain is None:
+    ending = shape.ending
+    if ending is None:
         return [absent("one level has no growth"), absent("one level has no growth")]
-    state = {True: "no more growth", False: "still grows", None: "inconclusive"}[shape.saturated]
-    return [word(state), quantity(signed(gain.share), gain.share, gain_text(gain))]
+    state = f"{ending.trend}: hard limit" if shape.limit else ending.trend.value
+    slope = ending.slope
+    levels = f"over the last {ending.levels} levels"
+    return [word(state), quantity(signed(slope.share), slope.share, f"{gain_text(slope)} {levels}")]
 
 
 def _knee(shape: Shape) -> Cell:

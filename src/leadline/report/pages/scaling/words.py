@@ -9,7 +9,7 @@ from string import Formatter
 
 from leadline.analysis.bottleneck.suspects import Bottleneck, Reason, Suspect
 from leadline.analysis.scaling.curves import SUPERLINEAR, Axis, LoadCurve, LoadPoint
-from leadline.analysis.scaling.knee import Gain, NoKnee, NoKneeReason
+from leadline.analysis.scaling.knee import NoKnee, NoKneeReason
 from leadline.analysis.scaling.limits import (
     LatencyGap,
     LatencyGapReason,
@@ -18,6 +18,7 @@ from leadline.analysis.scaling.limits import (
 )
 from leadline.analysis.scaling.speedup import LimitOrigin, NoEqualLatency, Resource
 from leadline.analysis.scaling.superlinear import Cause, CauseCase, Superlinear
+from leadline.analysis.scaling.trend import Gain
 from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
@@ -76,8 +77,29 @@ def ratio_text(ratio: float, interval: tuple[float, float] | None) -> str:
 
 def gain_text(gain: Gain) -> str:
     """Format growth as `+3.2 % for twice the load (-1 % to +8 %)`."""
-    between = f" ({' to '.join(map(signed, gain.interval))})" if gain.interval else ""
-    return f"{signed(gain.share)} for twice the load{between}"
+    return f"{signed(gain.share)} for twice the load{_between(gain.interval)}"
+
+
+def share_of_highest(gain: Gain) -> str:
+    """Format a fall as `-44 % vs the highest (-50 % to -39 %)`."""
+    return f"{signed(gain.share)} vs the highest{_between(gain.interval)}"
+
+
+def speedup_text(
+    ratio: float, interval: tuple[float, float] | None, over: Resource | None, reached: str = ""
+) -> str:
+    """Format a speed-up next to the added resource: `+90 % (+70 % to +110 %) for +67 % hosts (3 to
+    5)`; `reached` is inserted before the resource."""
+    shares = None if interval is None else (interval[0] - 1, interval[1] - 1)
+    text = f"{signed(ratio - 1)}{_between(shares)}{reached}"
+    if over is None:
+        return text
+    ends = f"{number_text(over.baseline)} to {number_text(over.candidate)}"
+    return f"{text}, for {signed(over.ratio - 1)} {over.name} ({ends})"
+
+
+def _between(interval: tuple[float, float] | None) -> str:
+    return f" ({' to '.join(map(signed, interval))})" if interval else ""
 
 
 def signed(share: float) -> str:
@@ -253,6 +275,8 @@ def text(fact: object) -> str:
         case Unfitted(reason=NoFit.TOO_FEW_LEVELS):
             levels = count_text(fact.levels, "load level")
             return f"{levels} with a rate; the law's three parameters need {LEAST_LEVELS}"
+        case Unfitted(reason=NoFit.HARD_LIMIT):
+            return "throughput is flat up to the margin: a hard limit, not a queueing law"
         case Unfitted():
             return "a load is below one, or a rate is not positive and finite"
         case NoKnee(reason=NoKneeReason.TOO_FEW_LOADS):
@@ -364,49 +388,34 @@ def cause_text(cause: Cause) -> str:
 
 
 _SINGLE_TRIAL = (
-    f"(single-trial: single runs of one system differ by up to x{REPEATS_FACTOR:.2f}; the scatter "
-    "of these is unknown)."
+    f" Single trials: the test allows for a factor of {REPEATS_FACTOR:.2f} between two runs of one "
+    "system."
 )
-SINGLE_TRIALS = {
-    Evidence.ONE_NUMBER: f" Tested by the figures alone {_SINGLE_TRIAL}",
-    Evidence.WITHIN_RUN: f" One system has no second trial {_SINGLE_TRIAL}",
-    Evidence.NONE: f" One system has no second trial {_SINGLE_TRIAL}",
-}
+SINGLE_TRIALS = {Evidence.ONE_NUMBER: _SINGLE_TRIAL, Evidence.WITHIN_RUN: _SINGLE_TRIAL}
 
 
 def superlinear_finding(found: Superlinear) -> Finding:
     """Write the finding `superlinear-scaling` of a speed-up that exceeds the added resources."""
     judgement, over, point = found.at.judgement, found.over, found.at.candidate
     where = "at the highest level of each" if found.at_peak else f"at {level_text(point)}"
-    interval = judgement.interval
-    between = f" (95 % interval {interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
-    verdict = (
-        "more than proportional, which more of the same hardware does not explain"
-        if found.certain
-        else "possibly superlinear; more trials are needed"
-    )
     beyond = (
         f" {found.levels_beyond} of {found.levels} levels exceed it." if found.levels > 1 else ""
     )
-    remedy = (
-        "Look for other changes between the systems, and change one at a time. Do not extrapolate."
-    )
-    if judgement.evidence is not Evidence.TRIALS:
-        remedy = f"Repeat both systems, three trials per system or more, before using it. {remedy}"
+    faster = speedup_text(judgement.ratio or 0.0, judgement.interval, over)
     return Finding(
         code=SUPERLINEAR,
-        severity=Severity.WARNING if found.certain else Severity.INFO,
+        severity=Severity.WARNING,
         target=found.curve.target,
         workload=found.curve.workload,
         level=point.level,
         op=found.curve.op,
         evidence=found.evidence,
         message=(
-            f"Throughput grew by x{judgement.ratio or 0.0:.2f}{between} {where}, {over.name} by "
-            f"x{over.ratio:.2f} ({over.baseline:g} to {over.candidate:g}): {verdict}.{beyond}"
-            f"{SINGLE_TRIALS.get(judgement.evidence, '')}"
+            f"Throughput grew by {faster}, {where}: more than proportional, which more of the same "
+            f"hardware does not explain.{beyond}{SINGLE_TRIALS.get(judgement.evidence, '')}"
         ),
-        remedy=remedy,
+        remedy="Look for other changes between the systems, and change one at a time. Do not "
+        "extrapolate.",
     )
 
 
