@@ -1,5 +1,4 @@
-"""The overall effect: one mean change over the rates of a comparison, and by operation and block
-size."""
+"""The overall effect: one mean change over the rates, by operation and by block size."""
 
 from __future__ import annotations
 
