@@ -72,6 +72,10 @@ class RoundTripTimes:
     def seconds(self, a: str, b: str) -> float:
         return 0.0 if a == b else self.between.get(frozenset((a, b)), self.other_s)
 
+    @property
+    def longest_s(self) -> float:
+        return max(self.other_s, *self.between.values(), 0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathSummary:
@@ -176,8 +180,8 @@ def summarise_paths(
 
 
 def merge_alike(placement: Iterable[ActingSet]) -> tuple[ActingSet, ...]:
-    """Merge acting sets that cost the same: the order of copies, of data shards and of coding
-    shards does not count."""
+    """Merge acting sets that cost the same: neither the order of data shards nor that of the other
+    members counts."""
     weights: dict[tuple[tuple[str | None, ...], int, int], float] = {}
     for acting in placement:
         key = (*_canonical(acting), acting.data)
@@ -190,8 +194,7 @@ def merge_alike(placement: Iterable[ActingSet]) -> tuple[ActingSet, ...]:
 
 def _canonical(acting: ActingSet) -> tuple[tuple[str | None, ...], int]:
     """Sort the members, the primary first in its part: (members, index of the primary)."""
-    data = acting.data if acting.data > 1 or acting.primary == 0 else len(acting.members)
-    parts = (range(data), range(data, len(acting.members)))
+    parts = (range(acting.data), range(acting.data, len(acting.members)))
     order = [
         index
         for part in parts

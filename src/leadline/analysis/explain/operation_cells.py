@@ -13,6 +13,7 @@ from leadline.metrics import Metric, Op
 
 CHANGED = (Verdict.BETTER, Verdict.WORSE)
 _NOT_REACHED = "queue-depth-not-reached"
+_CAPS = ("capped-by-limit", "flat-ceiling")
 # Share of the requested depth from which latencies contain the wait in the queue.
 _FULL = 0.9
 
@@ -118,6 +119,51 @@ class OperationCell:
         """
         latencies = self.latencies_s
         return None if latencies is None else latencies[1] - latencies[0]
+
+    @property
+    def added_interval_s(self) -> tuple[float, float] | None:
+        """The 95 % interval of `added_s`, from that of the ratio; None where it is unknown.
+
+        The ratio's scatter belongs to both systems: applied to each latency alone, it bounds the
+        scatter of their difference.
+        """
+        latencies, ends = self.latencies_s, self._latency_ratio_interval()
+        if latencies is None or ends is None:
+            return None
+        before, after = latencies
+        low, high = ends
+        return (
+            min(before * (low - 1), after * (1 - 1 / low), after - before),
+            max(before * (high - 1), after * (1 - 1 / high), after - before),
+        )
+
+    def _latency_ratio_interval(self) -> tuple[float, float] | None:
+        """Return the interval of candidate / baseline of the mean latency, else of 1 / rate."""
+        for _, cell in self.metrics:
+            if cell.metric is Metric.LATENCY_MEAN and self.by_mean and cell.judgement.interval:
+                return cell.judgement.interval
+        gain = self.gain_interval
+        return (1 / gain[1], 1 / gain[0]) if gain else None
+
+    @property
+    def gain_interval(self) -> tuple[float, float] | None:
+        """The interval of candidate / baseline of the rate; None without a positive one."""
+        found = (cell.judgement.interval for _, cell in self.metrics if cell.rate)
+        interval = next(found, None)
+        return interval if interval and interval[0] > 0 else None
+
+    @property
+    def caps(self) -> tuple[str, ...]:
+        """The codes of findings that a limit, not the storage, was measured on a system."""
+        codes = (
+            code
+            for _, cell in self.metrics
+            for figure in (cell.baseline, cell.candidate)
+            if figure is not None
+            for code in figure.findings
+            if code in _CAPS
+        )
+        return tuple(dict.fromkeys(codes))
 
     @property
     def latencies_s(self) -> tuple[float, float] | None:

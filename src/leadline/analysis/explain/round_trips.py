@@ -146,6 +146,8 @@ def network_time_s(
             low=min(part.low for part in parts),
             high=max(part.high for part in parts),
         )
+    if not network.high.longest_s:
+        return Estimate(value=0.0, low=0.0, high=0.0)
     path = find_path(op, pool, streaming=streaming)
     low, typical, high = (
         [summary for _, summary in _summaries(path, pool, times)]

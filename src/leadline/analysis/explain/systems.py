@@ -21,6 +21,8 @@ from leadline.plan.target_url import TargetKind
 
 # CRUSH levels with a relevant network distance, the usual one first.
 _WIDE = ("zone", "datacenter", "region")
+# Among more places (hosts of a large zone) the exact acting sets make no difference.
+_MOST_PLACES = 12
 
 
 class ReadFrom(StrEnum):
@@ -233,7 +235,9 @@ def _place(
         apart=apart,
         shares=tuple(sorted(shares.items())) if weighted else (),
         even=weighted and all(osd.primary_affinity == 1.0 for osd in osds),
-        placement=_acting_sets(groups, level, inventory.osds, max(1, facts.k)),
+        placement=_acting_sets(groups, level, inventory.osds, facts.k)
+        if len(shares) <= _MOST_PLACES
+        else (),
         client=client.get(level),
     )
 
@@ -241,17 +245,19 @@ def _place(
 def _acting_sets(
     groups: Sequence[PlacementGroup], level: str, osds: Iterable[Osd], data: int
 ) -> tuple[ActingSet, ...]:
-    """Return the places of placement groups; empty if one of them has an OSD of unknown place."""
+    """Return the places of placement groups with `data` data shards, 0: with copies, whose primary
+    comes first. Empty if an OSD has no place."""
     places = {osd.id: osd.at(level) for osd in osds}
     if any(
         places.get(osd) is None for group in groups for osd in group.acting if osd is not None
     ):
         return ()
-    return merge_alike(
-        ActingSet(
-            members=tuple(None if osd is None else places[osd] for osd in group.acting),
-            primary=group.acting.index(group.primary),
-            data=min(data, len(group.acting)),
-        )
-        for group in groups
-    )
+    found = []
+    for group in groups:
+        acting, primary = list(group.acting), group.acting.index(group.primary)
+        if not data:
+            acting.insert(0, acting.pop(primary))
+            primary = 0
+        members = tuple(None if osd is None else places[osd] for osd in acting)
+        found.append(ActingSet(members=members, primary=primary, data=max(1, data)))
+    return merge_alike(found)
