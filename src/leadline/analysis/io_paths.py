@@ -157,7 +157,9 @@ def summarise_paths(
         for steps in found:
             hops = [hop for step in steps for hop in step]
             count = sum(any(a != b for a, b in step) for step in steps)
-            length_s = sum(max((times.seconds(*hop) for hop in step), default=0.0) for step in steps)
+            length_s = sum(
+                max((times.seconds(*hop) for hop in step), default=0.0) for step in steps
+            )
             messages += share * 2 * len(hops)
             remote += share * 2 * sum(a != b for a, b in hops)
             trips += share * count

@@ -168,9 +168,7 @@ def test_merging_changes_no_average(
     drawn: list[tuple[list[str], int, int]], path: IoPath, client: str
 ) -> None:
     placement = [
-        ActingSet(
-            members=tuple(places), primary=primary % len(places), data=min(data, len(places))
-        )
+        ActingSet(members=tuple(places), primary=primary % len(places), data=min(data, len(places)))
         for places, primary, data in drawn
     ]
     before = summarise_paths(path, placement, client, FAR)

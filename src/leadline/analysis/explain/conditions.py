@@ -229,9 +229,7 @@ def _placement_groups(side: Side) -> Mapping[int, Sequence[PlacementGroup]]:
         return {}  # as in `system`
 
 
-def _client_place(
-    side: Side, inventory: CephInventory | None, target: Target
-) -> Mapping[str, str]:
+def _client_place(side: Side, inventory: CephInventory | None, target: Target) -> Mapping[str, str]:
     """Return the CRUSH location of the load generator, name by level: that of a lab's clients, the
     one that the target's URL gives, or that of an OSD host of its name."""
     name = only_cluster(side)
@@ -255,9 +253,7 @@ def _client_place(
     return {place.level: place.name for place in osd.location} if osd else {}
 
 
-def _extents(
-    sides: tuple[Side, Side], subjects: Sequence[str]
-) -> dict[tuple[str, str, str], int]:
+def _extents(sides: tuple[Side, Side], subjects: Sequence[str]) -> dict[tuple[str, str, str], int]:
     """Return the bytes that each workload touches, where it is the same on both systems."""
     found: list[dict[tuple[str, str, str], int]] = []
     for side in sides:
@@ -270,9 +266,7 @@ def _extents(
                 if cell.workload.phases and not side.run.plan.imported
             }
         )
-    return {
-        key: min(size, found[1][key]) for key, size in found[0].items() if key in found[1]
-    }
+    return {key: min(size, found[1][key]) for key, size in found[0].items() if key in found[1]}
 
 
 def _known_pairs(pairs: Mapping[str, tuple[Known | None, ...]]) -> dict[str, tuple[Known, Known]]:

@@ -95,9 +95,7 @@ def place_shares(pool: PoolFacts) -> dict[str, float]:
 
 @cache
 def _drawn(pool: PoolFacts) -> tuple[ActingSet, ...]:
-    return draw_placement(
-        place_shares(pool), pool.size, apart=pool.apart, data=max(1, pool.k)
-    )
+    return draw_placement(place_shares(pool), pool.size, apart=pool.apart, data=max(1, pool.k))
 
 
 # --- cost ----------------------------------------------------------------------------------------
@@ -127,7 +125,12 @@ class Cost(PathChange):
 
 
 def network_time_s(
-    op: Op, pool: PoolFacts, network: Network, *, streaming: bool = False, objects: int | None = None
+    op: Op,
+    pool: PoolFacts,
+    network: Network,
+    *,
+    streaming: bool = False,
+    objects: int | None = None,
 ) -> Estimate:
     """Compute the network time of one I/O, averaged over placement groups.
 
@@ -198,9 +201,7 @@ def find_cost(
     return cost if max(abs(cost.added.low), abs(cost.added.high)) >= LEAST_COST_S else None
 
 
-def with_queue(
-    added: Estimate, latencies_s: tuple[float, float], depth: int | None
-) -> Estimate:
+def with_queue(added: Estimate, latencies_s: tuple[float, float], depth: int | None) -> Estimate:
     """Widen a cost by what queues may hide of it with `depth` I/Os in flight (None: unknown).
 
     In a closed loop the faster system's latency R is at most N times its service time, so up to
@@ -233,9 +234,7 @@ def find_path_change(
     return None if alike else PathChange(base=before, candidate=after)
 
 
-def implied_round_trip_s(
-    added_s: Sequence[float], change: PathChange
-) -> tuple[float, float]:
+def implied_round_trip_s(added_s: Sequence[float], change: PathChange) -> tuple[float, float]:
     """Return the shortest and the longest round trip, in seconds, that accounts for an added
     latency between the ends of `added_s`."""
     most = abs(change.candidate.most - change.base.most)

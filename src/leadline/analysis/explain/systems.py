@@ -248,9 +248,7 @@ def _acting_sets(
     """Return the places of placement groups with `data` data shards, 0: with copies, whose primary
     comes first. Empty if an OSD has no place."""
     places = {osd.id: osd.at(level) for osd in osds}
-    if any(
-        places.get(osd) is None for group in groups for osd in group.acting if osd is not None
-    ):
+    if any(places.get(osd) is None for group in groups for osd in group.acting if osd is not None):
         return ()
     found = []
     for group in groups:
@@ -259,5 +257,7 @@ def _acting_sets(
             acting.insert(0, acting.pop(primary))
             primary = 0
         members = tuple(None if osd is None else places[osd] for osd in acting)
-        found.append(ActingSet(members=members, primary=primary, data=max(1, data)))
+        found.append(
+            ActingSet(members=members, primary=primary, data=max(1, min(data, len(members))))
+        )
     return merge_alike(found)

@@ -130,9 +130,7 @@ def test_an_unknown_placement_widens_the_cost() -> None:
     spans = []
     for changes in ({}, {"placement": (), "pgs": 32}, {"placement": ()}):
         facts = replace(known, pools={"rep3": (single, replace(multi, **changes))})
-        (cost,) = (
-            one for one in explanations(row, [RTT], facts) if isinstance(one, RoundTripCost)
-        )
+        (cost,) = (one for one in explanations(row, [RTT], facts) if isinstance(one, RoundTripCost))
         assert cost.cost.candidate_placed is not bool(changes)
         spans.append((cost.cost.added.low, cost.cost.added.high))
     assert spans[0] == pytest.approx((2e-3 / 3, 2e-3 / 3))

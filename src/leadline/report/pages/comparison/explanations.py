@@ -151,7 +151,8 @@ def _(found: RoundTripEvidence, name: Name) -> list[str]:
     counts = listed(f"{_ACCOUNTS[account]} {count}" for account, count in found.accounts)
     texts = [f"Of {counted(total, 'tested cell')}, network distance {counts}."]
     if found.unchanged:
-        texts.append(f"{counted(found.unchanged, 'unchanged cell')} count against it.")
+        verb = "counts" if found.unchanged == 1 else "count"
+        texts.append(f"{counted(found.unchanged, 'unchanged cell')} {verb} against it.")
     return texts
 
 
@@ -169,8 +170,8 @@ def _(found: UnchangedDespiteCause, name: Name) -> list[str]:
     margin, cause = percent(found.margin), _cause(found.cause, name)
     return [
         f"{_where(found.group, name)}: unchanged within {margin} in spite of {cause}.",
-        f"{found.cause.unchanged} of {counted(found.cause.applies, 'tested cell')} count against "
-        "an effect.",
+        f"{found.cause.unchanged} of {counted(found.cause.applies, 'tested cell')} "
+        f"{'counts' if found.cause.unchanged == 1 else 'count'} against an effect.",
     ]
 
 
@@ -245,26 +246,22 @@ def _(found: NoCause, name: Name) -> list[str]:
 def _(found: MoreCores, name: Name) -> list[str]:
     expected = f"at most {found.factor:g} times the rate expected, if cores are the limit"
     texts = [f"Label {_label(found)}: {expected}."]
-    rates = counted(found.tested, "tested rate")
-    if found.proportional:
-        texts.append(f"{found.proportional} of {rates} agree with x {found.factor:g}.")
-    if found.less:
-        texts.append(f"{found.less} of {rates} gain less: cores are not the only limit.")
-    if found.beyond:
-        gains = range_text(
-            f"x {min(gain.value for gain in found.beyond):.3g}",
-            f"x {max(gain.value for gain in found.beyond):.3g}",
-        )
-        texts.append(
-            f"{len(found.beyond)} of {rates} exceed this ({gains}): cores alone do not explain "
-            "them."
-        )
-    if found.lower:
-        texts.append(f"{found.lower} of {rates} are lower with more cores.")
-    if found.unchanged:
-        texts.append(f"{found.unchanged} of {rates} are unchanged: this counts against cores.")
-    if found.undecided:
-        texts.append(f"{found.undecided} of {rates} cannot be tested.")
+    gains = range_text(
+        f"x {min((gain.value for gain in found.beyond), default=0.0):.3g}",
+        f"x {max((gain.value for gain in found.beyond), default=0.0):.3g}",
+    )
+    counts = (
+        (found.proportional, ("agrees", "agree"), f" with x {found.factor:g}"),
+        (found.less, ("gains", "gain"), " less"),
+        (len(found.beyond), ("exceeds", "exceed"), f" it ({gains})"),
+        (found.lower, ("is", "are"), " lower"),
+        (found.unchanged, ("is", "are"), " unchanged"),
+        (found.undecided, ("cannot", "cannot"), " be tested"),
+    )
+    parts = [f"{count} {verbs[count > 1]}{rest}" for count, verbs, rest in counts if count]
+    texts.append(f"Of {counted(found.tested, 'tested rate')}, {listed(parts, 6)}.")
+    if found.closes is False:
+        texts.append("Cores alone do not explain this.")
     if found.closes:
         texts.append("CPU saturation was not measured.")
     return texts
@@ -401,7 +398,9 @@ def _account(found: RoundTripCost, name: Name) -> str:
             return f"The expected cost exceeds the change ({listing}): this counts against it."
     if any(test.measured is None for test in tests):
         about = f" (about {listing})" if listing else ""
-        return f"The change has no interval: cannot tell whether network distance explains it{about}."
+        return (
+            f"The change has no interval: cannot tell whether network distance explains it{about}."
+        )
     return f"The intervals are too wide: cannot tell the share{f': {listing}' if listing else ''}."
 
 
@@ -420,8 +419,10 @@ def _share(share: Share, where: str = "") -> str:
     if share.low is None or share.high is None:
         return value
     low = _percent(share.low)
-    return f"{value} ({low} to {_percent(share.high)})" if math.isfinite(share.high) else (
-        f"{value} (at least {low})"
+    return (
+        f"{value} ({low} to {_percent(share.high)})"
+        if math.isfinite(share.high)
+        else (f"{value} (at least {low})")
     )
 
 
@@ -455,7 +456,7 @@ def _counter_evidence(causes: Iterable[Cause]) -> list[str]:
 
 def _also_changed(causes: Iterable[Cause], name: Name) -> str:
     names = listed(_cause(cause, name) for cause in causes)
-    return f"Also changed: {names}; the shares cannot be separated."
+    return f"Also changed: {names}; the data cannot tell their shares apart."
 
 
 def _cause(cause: Cause, name: Name) -> str:
