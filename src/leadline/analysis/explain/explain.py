@@ -12,8 +12,8 @@ from leadline.analysis.explain.causes import (
     cite_network,
     cite_paths,
     collect_evidence,
-    effects_of_differences,
     count_cells,
+    effects_of_differences,
     find_inseparable,
     find_other_causes,
     summarise_cause,
@@ -242,6 +242,9 @@ def _cell_test(evidence: CellEvidence) -> CellTest:
     assert evidence.share is not None
     return CellTest(
         target=evidence.cell.target,
+        workload=evidence.cell.workload,
+        level=evidence.cell.level,
+        op=evidence.cell.op,
         measured=Estimate(value=added_s, low=interval[0], high=interval[1]) if interval else None,
         expected=evidence.expected,
         share=evidence.share,

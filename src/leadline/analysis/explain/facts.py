@@ -92,6 +92,9 @@ class CellTest:
     """The test of round trips as the cause of one cell's change, in seconds."""
 
     target: str
+    workload: str
+    level: str
+    op: Op
     measured: Estimate | None
     expected: Estimate
     share: Share

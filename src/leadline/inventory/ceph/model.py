@@ -165,8 +165,8 @@ class Pool(Snapshot):
     """A pool. `pg_num` is the current number, `pg_num_target` the target of a change.
 
     `size` is k + m of erasure-coded pools; `fast_erasure`: they read and write only the chunks that
-    they need (`allow_ec_optimizations`, since Tentacle). `stored_bytes` are the clients' bytes, `used_bytes`
-    those on OSDs. A `target_ratio` or `target_bytes` of 0 is unset.
+    they need (`allow_ec_optimizations`, since Tentacle). `stored_bytes` are the clients' bytes,
+    `used_bytes` those on OSDs. A `target_ratio` or `target_bytes` of 0 is unset.
     """
 
     id: int

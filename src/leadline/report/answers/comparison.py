@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import PurePath
 from typing import Literal
 
 from pydantic import Field
 
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
+from leadline.analysis.explain.facts import CellTest, Explanation, RoundTripCost
 from leadline.analysis.figures import MetricFigure
 from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
@@ -55,14 +57,43 @@ class DifferenceOutput(Output):
     explains: list[str]
 
 
+class EstimateOutput(Output):
+    """Seconds with their interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class CellTestOutput(Output):
+    """The test of round trips as the cause of one cell's added latency, in seconds per I/O.
+
+    `account` is `accounts for`, `partly`, `exceeds` or `cannot tell`. `share` is expected /
+    measured; the upper end of its interval is null where the measured change may be nothing.
+    """
+
+    target: str
+    workload: str
+    level: str
+    op: str
+    account: str
+    measured: EstimateOutput | None
+    expected: EstimateOutput
+    share: float | None
+    share_low: float | None
+    share_high: float | None
+
+
 class ExplanationOutput(Output):
-    """`closes`: whether measured and expected change agree; null without an expected change.
+    """`closes`: whether measured and expected change agree; null without an expected change, and
+    where the data cannot tell. `tests` has the numbers of each cell where round trips are tested.
     `cells` are indices into the answer's `cells`."""
 
     paths: list[str]
     cells: list[int]
     text: str
     closes: bool | None
+    tests: list[CellTestOutput]
 
 
 class LimitOutput(Output):
@@ -146,7 +177,11 @@ def compare_output(
             for difference in comparison.differences
         ],
         explanations=[
-            ExplanationOutput.from_records(explanation, text=explanation_text(explanation))
+            ExplanationOutput.from_records(
+                explanation,
+                text=explanation_text(explanation),
+                tests=[_cell_test(test) for test in _tests(explanation)],
+            )
             for explanation in comparison.explanations
         ],
         limits=[
@@ -156,6 +191,23 @@ def compare_output(
             for result in limits
         ],
         summary=SummaryOutput(**counts, headline=headline),
+    )
+
+
+def _tests(explanation: Explanation) -> tuple[CellTest, ...]:
+    return explanation.tests if isinstance(explanation, RoundTripCost) else ()
+
+
+def _cell_test(test: CellTest) -> CellTestOutput:
+    share = test.share
+    return CellTestOutput.from_records(
+        test,
+        account=share.account.value,
+        measured=test.measured and EstimateOutput.from_records(test.measured),
+        expected=EstimateOutput.from_records(test.expected),
+        share=share.value,
+        share_low=share.low,
+        share_high=share.high if share.high is not None and math.isfinite(share.high) else None,
     )
 
 

@@ -20,8 +20,6 @@ from compared_cells import (
     replicated,
     zones_apart,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadline.analysis.explain.accounts import Account
 from leadline.analysis.explain.explain import explain

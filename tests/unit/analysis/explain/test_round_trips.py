@@ -10,6 +10,7 @@ from compared_cells import erasure, networks, replicated
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.explain.round_trips import (
     PoolFacts,
     ReadFrom,
@@ -19,7 +20,6 @@ from leadline.analysis.explain.round_trips import (
     implied_round_trip_s,
     with_queue,
 )
-from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.explain.systems import SystemFacts, summarise_network
 from leadline.archive.records import RoundTrip
 from leadline.inventory.ceph.model import PoolType

@@ -93,17 +93,18 @@ def _(found: RoundTripCost, name: Name) -> list[str]:
             "I/Os in flight together also wait for each other: round trips cannot be tested here.",
         ]
     trips = _multiplication(found.cost)
+    measured = _measured(found.group, name, _interval(found))
+    expected = _expected([test.expected for test in found.tests])
     texts = [
-        f"{_measured(found.group, name, _interval(found))}, "
-        f"{_expected([test.expected for test in found.tests])} expected ({trips}).",
+        f"{measured}, {expected} expected ({trips}).",
         _account(found, name),
         _placement(found.cost),
     ]
     if found.multiples:
         times = range_text(*map(str, found.multiples))
         texts.append(
-            f"It is about {times} times the largest expected cost: a client that splits large I/Os waits for "
-            "each part."
+            f"It is about {times} times the largest expected cost: a client that splits large "
+            "I/Os waits for each part."
         )
     elif found.account is Account.PARTLY and found.isolation is not Isolation.ISOLATED:
         in_turn = found.group.sequential
@@ -168,10 +169,11 @@ def _(found: RateLimited, name: Name) -> list[str]:
 @_sentences.register
 def _(found: UnchangedDespiteCause, name: Name) -> list[str]:
     margin, cause = percent(found.margin), _cause(found.cause, name)
+    verb = "counts" if found.cause.unchanged == 1 else "count"
+    cells = counted(found.cause.applies, "tested cell")
     return [
         f"{_where(found.group, name)}: unchanged within {margin} in spite of {cause}.",
-        f"{found.cause.unchanged} of {counted(found.cause.applies, 'tested cell')} "
-        f"{'counts' if found.cause.unchanged == 1 else 'count'} against an effect.",
+        f"{found.cause.unchanged} of {cells} {verb} against an effect.",
     ]
 
 

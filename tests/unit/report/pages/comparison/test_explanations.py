@@ -79,6 +79,9 @@ def estimate(value_ms: float, low_ms: float, high_ms: float) -> Estimate:
 
 TEST = CellTest(
     target="rep3",
+    workload="w",
+    level="qd1",
+    op=Op.READ,
     measured=estimate(0.85, 0.8, 0.9),
     expected=estimate(0.688, 0.6, 0.82),
     share=Share(account=Account.ACCOUNTS_FOR, value=0.81, low=0.67, high=1.02),
@@ -348,8 +351,8 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             ),
             (
                 "Reads on rep3, QD1 (4 cells: 3 worse and 1 same): several relevant differences, "
-                "PG count (128 -> 512) and settings (x 1 -> 2). 2 of 8 cells where settings applies "
-                "are unchanged. One comparison cannot separate their shares."
+                "PG count (128 -> 512) and settings (x 1 -> 2). 2 of 8 cells where settings "
+                "applies are unchanged. One comparison cannot separate their shares."
             ),
         ),
         (
