@@ -10,7 +10,7 @@ from leadline.analysis.explain.accounts import Estimate, Share, share_explained
 from leadline.analysis.explain.effects import REDUNDANCY, ZONES, Effect, find_effects
 from leadline.analysis.explain.facts import Cause, CellGroup, ChangedValue
 from leadline.analysis.explain.operation_cells import OperationCell
-from leadline.analysis.explain.round_trips import Cost, find_cost, with_queue
+from leadline.analysis.explain.round_trips import Cost, find_cost, find_path_change, with_queue
 from leadline.analysis.explain.systems import SystemFacts
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
@@ -27,7 +27,8 @@ class CellEvidence:
     `effects` are those that apply to it, the most important first; `causes` the codes of the
     strong ones, else of the weak ones. `added_s` is its added latency, `cost` what round trips
     add, `expected` the same with what queues may hide, `share` how much of the added latency this
-    explains (None for a rate at a limit).
+    explains (None for a rate at a limit). `longer` says whether its path between zones is longer
+    on the candidate, None: equal or unknown.
     """
 
     cell: OperationCell
@@ -37,6 +38,7 @@ class CellEvidence:
     cost: Cost | None
     expected: Estimate | None
     share: Share | None
+    longer: bool | None = None
 
     @property
     def strong_causes(self) -> tuple[str, ...]:
@@ -86,6 +88,7 @@ def collect_evidence(
                 share=None
                 if expected is None or added_s is None or cell.caps
                 else share_explained(added_s, cell.added_interval_s, expected),
+                longer=_is_longer(cell, facts),
             )
         )
     return found
@@ -95,6 +98,15 @@ def _objects(cell: OperationCell, facts: SystemFacts) -> int | None:
     """Return the number of objects that a workload touches; None if unknown."""
     size = facts.extents.get((cell.target, cell.workload, cell.level))
     return math.ceil(size / OBJECT_BYTES) if size else None
+
+
+def _is_longer(cell: OperationCell, facts: SystemFacts) -> bool | None:
+    """Return whether an I/O makes more round trips between zones on the candidate."""
+    pools = facts.pools.get(cell.target)
+    if pools is None:
+        return None
+    change = find_path_change(cell.op, *pools, streaming=cell.streaming)
+    return change.candidate.most > change.base.most if change else None
 
 
 def effects_of_differences(
@@ -163,9 +175,20 @@ def summarise_cause(code: str, group: Iterable[CellEvidence]) -> Cause:
 
 
 def count_cells(cause: Cause, every: Iterable[CellEvidence]) -> Cause:
-    """Add the number of cells with a verdict that a cause applies to, and of the unchanged."""
-    verdicts = [evidence.cell.speed for evidence in _applying(cause.code, every)]
-    return replace(cause, applies=len(verdicts), unchanged=verdicts.count(Verdict.SAME))
+    """Add the number of cells with a verdict that a cause applies to, and of those against it."""
+    applying = _applying(cause.code, every)
+    faster = {True: Verdict.BETTER, False: Verdict.WORSE}
+    return replace(
+        cause,
+        applies=len(applying),
+        unchanged=sum(evidence.cell.speed is Verdict.SAME for evidence in applying),
+        opposed=sum(
+            cause.code == ZONES
+            and evidence.longer is not None
+            and evidence.cell.speed is faster[evidence.longer]
+            for evidence in applying
+        ),
+    )
 
 
 def find_inseparable(

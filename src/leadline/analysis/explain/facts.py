@@ -52,8 +52,8 @@ class ChangedValue:
 class Cause:
     """A possible cause: its differences and the mechanisms from the table of effects.
 
-    `applies` counts the cells with a verdict where it can be visible, `unchanged` those of them
-    that are the same: they count against it.
+    `applies` counts the cells with a verdict where it can be visible. Two kinds count against it:
+    `unchanged` are the same, `opposed` changed against the direction of a longer or shorter path.
     """
 
     code: str
@@ -63,6 +63,7 @@ class Cause:
     named_by_path: bool = False
     applies: int = 0
     unchanged: int = 0
+    opposed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -451,6 +451,13 @@ def test_several_differences_are_all_possible_causes() -> None:
     found = only(explanations(row, given_differences, BOTH_KNOWN), PossibleCauses)
     assert codes(found) == ["pgs", "media"]
     assert set(found.paths) == {"pools.*.pg_num", "media.device_class"}
+    assert found.inseparable == (("pgs", "media"),)
+    # At depth 1 only the media can be visible: this cell can tell them apart.
+    alone = Row(op=Op.WRITE, base_s=1e-3, candidate_s=1e-3, verdict=Verdict.SAME)
+    shared, _ = explanations([row, alone], given_differences, BOTH_KNOWN)
+    assert isinstance(shared, PossibleCauses)
+    assert shared.inseparable == ()
+    assert [(cause.applies, cause.unchanged) for cause in shared.causes] == [(1, 0), (2, 1)]
 
 
 def test_a_difference_of_one_pool_explains_that_pool_only() -> None:
@@ -478,6 +485,27 @@ def test_copies_act_on_writes_and_the_mds_on_writes_in_a_file_system() -> None:
         candidate_known=True,
     )
     assert explain(cells(*rows), [copies, mds], facts)[0][1].explains != ()
+
+
+def test_cells_against_a_cause_are_counted() -> None:
+    """Zones without measured round trips: one slower, one the same, one faster."""
+    facts = SystemFacts(pools=zones_apart().pools, base_known=True, candidate_known=True)
+    rows = [
+        Row(op=Op.WRITE, base_s=1e-3, candidate_s=2e-3, depth=8, means=False, told_depth=False),
+        Row(op=Op.READ, base_s=1e-3, candidate_s=1e-3, verdict=Verdict.SAME, workload="v"),
+        Row(op=Op.READ, base_s=2e-3, candidate_s=1e-3, workload="x"),
+    ]
+    more = difference("topology.osds", "3", "6")
+    found = explanations(rows, [DOMAIN, more], facts)
+    causes = {
+        cause.code: cause
+        for one in found
+        if isinstance(one, PossibleCauses)
+        for cause in one.causes
+    }
+    zones = causes["zones"]
+    assert (zones.applies, zones.unchanged, zones.opposed) == (3, 1, 1)
+    assert causes["osds"].opposed == 0
 
 
 def test_no_difference_makes_one_explanation() -> None:

@@ -448,12 +448,18 @@ def _placement(cost: Cost) -> str:
 
 
 def _counter_evidence(causes: Iterable[Cause]) -> list[str]:
-    """Count the unchanged cells that speak against each cause."""
-    return [
-        f"{cause.unchanged} of {cause.applies} cells where {cause.label} applies are unchanged."
-        for cause in causes
-        if cause.unchanged
-    ]
+    """Count the cells that are evidence against each cause."""
+    texts = []
+    for cause in causes:
+        counts = (
+            (cause.unchanged, "unchanged"),
+            (cause.opposed, "faster with a longer path or slower with a shorter one"),
+        )
+        against = listed(f"{count} {text}" for count, text in counts if count)
+        if cause.unchanged or cause.opposed:
+            cells = counted(cause.applies, "tested cell")
+            texts.append(f"Against {cause.label}, of {cells}: {against}.")
+    return texts
 
 
 def _also_changed(causes: Iterable[Cause], name: Name) -> str:
