@@ -33,13 +33,13 @@ class Account(StrEnum):
 
     `accounts for`: the intervals overlap, and the share is known within a factor of `WIDEST`.
     `partly`: the cause explains less than the measured change. `exceeds`: more than it, or another
-    direction. `cannot tell`: one of the intervals is unknown or too wide.
+    direction. `inconclusive`: one of the intervals is unknown or too wide.
     """
 
     ACCOUNTS_FOR = "accounts for"
     PARTLY = "partly"
     EXCEEDS = "exceeds"
-    CANNOT_TELL = "cannot tell"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def share_explained(
     expected = -expected if sign < 0 else expected
     value = expected.value / (sign * measured) if sign * measured > 0 else None
     if interval is None:
-        return Share(account=Account.CANNOT_TELL, value=value)
+        return Share(account=Account.INCONCLUSIVE, value=value)
     low, high = sorted(sign * end for end in interval)
     slack = _ROUNDING * max(abs(low), abs(high), abs(expected.low), abs(expected.high))
     if high < expected.low - slack:
@@ -71,10 +71,10 @@ def share_explained(
     elif low > expected.high + slack:
         account = Account.PARTLY
     else:
-        account = Account.CANNOT_TELL
+        account = Account.INCONCLUSIVE
     if high <= 0 or value is None:
         return Share(account=account)
     least, most = max(0.0, expected.low) / high, expected.high / low if low > 0 else math.inf
-    if account is Account.CANNOT_TELL and least >= 1 / WIDEST and most <= WIDEST:
+    if account is Account.INCONCLUSIVE and least >= 1 / WIDEST and most <= WIDEST:
         account = Account.ACCOUNTS_FOR
     return Share(account=account, value=value, low=least, high=most)

@@ -194,7 +194,7 @@ def count_cells(cause: Cause, every: Iterable[CellEvidence]) -> Cause:
 def find_inseparable(
     codes: Sequence[str], every: Sequence[CellEvidence]
 ) -> tuple[tuple[str, ...], ...]:
-    """Group the causes that apply to the same cells: the data cannot tell them apart."""
+    """Group the causes that apply to the same cells: the data cannot separate them."""
     groups: dict[tuple[int, ...], list[str]] = {}
     for code in codes:
         groups.setdefault(tuple(map(id, _applying(code, every))), []).append(code)

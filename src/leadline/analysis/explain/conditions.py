@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from leadline import errors
 from leadline.analysis.comparison import ComparedCell, Side
@@ -50,6 +50,7 @@ from leadline.plan.models import Target
 from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
 
 Known = TypeVar("Known")
+_MOMENTS: tuple[Literal["start"], Literal["end"]] = ("start", "end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,12 +222,19 @@ def _network(side: Side, subject: str) -> Network | None:
 
 
 def _placement_groups(side: Side) -> Mapping[int, Sequence[PlacementGroup]]:
-    """Return the placement groups of a system's cluster at the start; empty where unknown."""
+    """Return the placement groups of a system's cluster; without pools whose placement changed
+    during the run."""
     name = only_cluster(side)
     try:
-        return read_placement_groups(side.run.system_dumps("start", name)) if name else {}
+        start, end = (
+            read_placement_groups(side.run.system_dumps(moment, name)) if name else {}
+            for moment in _MOMENTS
+        )
     except LeadlineError:
         return {}  # as in `system`
+    return {
+        pool: groups for pool, groups in start.items() if set(end.get(pool, groups)) == set(groups)
+    }
 
 
 def _client_place(side: Side, inventory: CephInventory | None, target: Target) -> Mapping[str, str]:

@@ -195,7 +195,7 @@ def _outcome_key(evidence: CellEvidence) -> Hashable:
     cost, cell, expected = evidence.cost, evidence.cell, evidence.expected
     assert cost is not None
     assert expected is not None
-    if _account(evidence) is Account.CANNOT_TELL and expected.low <= 0 <= expected.high:
+    if _account(evidence) is Account.INCONCLUSIVE and expected.low <= 0 <= expected.high:
         return "hidden by queues"
     return (
         _path_key(evidence),

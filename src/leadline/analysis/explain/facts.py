@@ -107,7 +107,7 @@ class RoundTripCost(Explanation):
 
     `multiples` of the largest cost are those of sequential cells above it. `redundancy` is a change
     of copies or shards, `others` are causes besides network distance. `closes` is True where round
-    trips account for the change, None where the data cannot tell.
+    trips account for the change, None where the data are inconclusive.
     """
 
     account: Account

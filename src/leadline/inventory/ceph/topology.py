@@ -110,9 +110,10 @@ def _cephfs(applications: Node) -> tuple[CephfsRole | None, str | None]:
 
 
 class PlacementGroup(Snapshot):
-    """A placement group: the OSDs of its acting set (of erasure code in the order of shards; None:
-    missing), and its primary."""
+    """A placement group of a pool by its number: the OSDs of its acting set (of erasure code in the
+    order of shards; None: missing), and its primary."""
 
+    number: str
     acting: tuple[int | None, ...]
     primary: int
 
@@ -131,14 +132,16 @@ def read_placement_groups(dumps: Dumps) -> dict[int, tuple[PlacementGroup, ...]]
     dump = load(dumps, PGS)
     found: dict[int, list[PlacementGroup]] = {}
     for node in list_pgs(dump) if dump is not None else ():
-        pool, _, _ = node["pgid"].text.partition(".")
+        pool, _, number = node["pgid"].text.partition(".")
         primary = node["acting_primary"].integer
         acting = tuple(osd.integer for osd in node["acting"])
         if not pool.isdecimal():
             raise node["pgid"].wrong("the id of a placement group, such as 1.0")
         if primary in acting and primary != _NO_OSD:
             group = PlacementGroup(
-                acting=tuple(None if osd == _NO_OSD else osd for osd in acting), primary=primary
+                number=number,
+                acting=tuple(None if osd == _NO_OSD else osd for osd in acting),
+                primary=primary,
             )
             found.setdefault(int(pool), []).append(group)
     return {pool: tuple(groups) for pool, groups in found.items()}

@@ -68,7 +68,7 @@ class EstimateOutput(Output):
 class CellTestOutput(Output):
     """The test of round trips as the cause of one cell's added latency, in seconds per I/O.
 
-    `account` is `accounts for`, `partly`, `exceeds` or `cannot tell`. `share` is expected /
+    `account` is `accounts for`, `partly`, `exceeds` or `inconclusive`. `share` is expected /
     measured; the upper end of its interval is null where the measured change may be nothing.
     """
 
@@ -86,7 +86,8 @@ class CellTestOutput(Output):
 
 class ExplanationOutput(Output):
     """`closes`: whether measured and expected change agree; null without an expected change, and
-    where the data cannot tell. `tests` has the numbers of each cell where round trips are tested.
+    where the test is inconclusive. `tests` has the numbers of each cell where round trips are
+    tested.
     `cells` are indices into the answer's `cells`."""
 
     paths: list[str]

@@ -24,10 +24,10 @@ def around(value: float, low: float, high: float) -> Estimate:
         (0.5, (0.4, 0.6), (1.0, 0.95, 1.05), Account.EXCEEDS),
         (-0.5, (-0.6, -0.4), (1.0, 0.95, 1.05), Account.EXCEEDS),
         (0.0, (-0.1, 0.1), (1.0, 0.95, 1.05), Account.EXCEEDS),
-        (1.0, (0.2, 1.8), (1.0, 0.95, 1.05), Account.CANNOT_TELL),
-        (1.0, (0.9, 1.1), (1.0, 0.0, 2.0), Account.CANNOT_TELL),
-        (1.0, None, (1.0, 0.95, 1.05), Account.CANNOT_TELL),
-        (1.0, (-0.5, 2.5), (1.0, 0.95, 1.05), Account.CANNOT_TELL),
+        (1.0, (0.2, 1.8), (1.0, 0.95, 1.05), Account.INCONCLUSIVE),
+        (1.0, (0.9, 1.1), (1.0, 0.0, 2.0), Account.INCONCLUSIVE),
+        (1.0, None, (1.0, 0.95, 1.05), Account.INCONCLUSIVE),
+        (1.0, (-0.5, 2.5), (1.0, 0.95, 1.05), Account.INCONCLUSIVE),
     ],
 )
 def test_the_four_results(

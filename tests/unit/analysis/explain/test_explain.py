@@ -86,9 +86,9 @@ def codes(causes: PossibleCauses | RoundTripCost) -> list[str]:
         (3.33, 0.02, Account.ACCOUNTS_FOR, True),
         (2.0, 0.02, Account.EXCEEDS, False),
         (4.6, 0.02, Account.PARTLY, False),
-        (2.0, 0.5, Account.CANNOT_TELL, None),
-        (3.33, 0.5, Account.CANNOT_TELL, None),
-        (3.33, None, Account.CANNOT_TELL, None),
+        (2.0, 0.5, Account.INCONCLUSIVE, None),
+        (3.33, 0.5, Account.INCONCLUSIVE, None),
+        (3.33, None, Account.INCONCLUSIVE, None),
         (-0.5, 0.02, Account.EXCEEDS, False),
     ],
 )
@@ -161,7 +161,7 @@ def test_unchanged_cells_count_against_the_cause() -> None:
     found = explanations(rows, [RTT], zones_apart())
     (evidence,) = (one for one in found if isinstance(one, RoundTripEvidence))
     assert dict(evidence.accounts) == {
-        Account.ACCOUNTS_FOR: 1, Account.EXCEEDS: 1, Account.CANNOT_TELL: 1,
+        Account.ACCOUNTS_FOR: 1, Account.EXCEEDS: 1, Account.INCONCLUSIVE: 1,
     }  # fmt: skip
     assert evidence.unchanged == 1, "at depth 32 a queue may hide the round trips"
 
@@ -222,7 +222,7 @@ def test_without_means_the_closed_loop_gives_the_added_latency() -> None:
     assert dict(found.group.added_s)["rep3"] == pytest.approx(3e-3)
     assert found.group.closed_loop == pytest.approx((16, 2000, 16 / 11e-3))
     # Up to 15/16 of 8 ms are waiting, which may hide all round trips.
-    assert (found.account, found.tests[0].expected.low) == (Account.CANNOT_TELL, 0)
+    assert (found.account, found.tests[0].expected.low) == (Account.INCONCLUSIVE, 0)
     assert found.isolation is Isolation.NEVER_ISOLATED
 
 
@@ -452,9 +452,9 @@ def test_several_differences_are_all_possible_causes() -> None:
     assert codes(found) == ["pgs", "media"]
     assert set(found.paths) == {"pools.*.pg_num", "media.device_class"}
     assert found.inseparable == (("pgs", "media"),)
-    # At depth 1 only the media can be visible: this cell can tell them apart.
+    # At depth 1 only the media can be visible: this cell separates them.
     alone = Row(op=Op.WRITE, base_s=1e-3, candidate_s=1e-3, verdict=Verdict.SAME)
-    shared, _ = explanations([row, alone], given_differences, BOTH_KNOWN)
+    _, shared = explanations([row, alone], given_differences, BOTH_KNOWN)
     assert isinstance(shared, PossibleCauses)
     assert shared.inseparable == ()
     assert [(cause.applies, cause.unchanged) for cause in shared.causes] == [(1, 0), (2, 1)]

@@ -52,7 +52,7 @@ _ACCOUNTS = {
     Account.ACCOUNTS_FOR: "accounts for the change in",
     Account.PARTLY: "explains it partly in",
     Account.EXCEEDS: "would cost more than the change in",
-    Account.CANNOT_TELL: "cannot be tested in",
+    Account.INCONCLUSIVE: "is inconclusive in",
 }
 _QUEUEING = "I/Os in flight together also wait for each other."
 _UNKNOWN = {
@@ -210,8 +210,8 @@ def _(found: PossibleCauses, name: Name) -> list[str]:
     return [
         f"{where}: several relevant differences, {causes}.",
         *(
-            f"The data cannot tell {listed(labels[code] for code in codes)} apart: they apply to "
-            "the same cells."
+            f"The data cannot separate {listed(labels[code] for code in codes)}: they apply to the "
+            "same cells."
             for codes in found.inseparable
         ),
         *_counter_evidence(found.causes),
@@ -399,16 +399,15 @@ def _account(found: RoundTripCost, name: Name) -> str:
                 return "The change has the opposite direction: it counts against network distance."
             return f"The expected cost exceeds the change ({listing}): this counts against it."
     if any(test.measured is None for test in tests):
-        about = f" (about {listing})" if listing else ""
-        return (
-            f"The change has no interval: cannot tell whether network distance explains it{about}."
-        )
-    return f"The intervals are too wide: cannot tell the share{f': {listing}' if listing else ''}."
+        about = f" (share about {listing})" if listing else ""
+        return f"The test of network distance is inconclusive: the change has no interval{about}."
+    share = f": {listing}" if listing else ""
+    return f"The test of network distance is inconclusive{share}."
 
 
 def _is_queued(found: RoundTripCost) -> bool:
     """Whether queues may hide a part of the cost, so that the test decides nothing."""
-    return found.account is Account.CANNOT_TELL and any(
+    return found.account is Account.INCONCLUSIVE and any(
         test.expected.low <= 0 <= test.expected.high for test in found.tests
     )
 
@@ -464,7 +463,7 @@ def _counter_evidence(causes: Iterable[Cause]) -> list[str]:
 
 def _also_changed(causes: Iterable[Cause], name: Name) -> str:
     names = listed(_cause(cause, name) for cause in causes)
-    return f"Also changed: {names}; the data cannot tell their shares apart."
+    return f"Also changed: {names}; the data cannot separate their shares."
 
 
 def _cause(cause: Cause, name: Name) -> str:

@@ -116,7 +116,7 @@ def cell_test(account: Account, *shares: float | None, **changes: object) -> Cel
 
 
 def failing(account: Account, *shares: float | None, **changes: object) -> RoundTripCost:
-    closes = None if account is Account.CANNOT_TELL else False
+    closes = None if account is Account.INCONCLUSIVE else False
     found = replace(COST, closes=closes, account=account, tests=(cell_test(account, *shares),))
     return replace(found, **changes)  # type: ignore[arg-type]
 
@@ -140,7 +140,7 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             (
                 f"{EXPECTED}Network distance accounts for 81 % (67 % to 102 %). The placement on "
                 "the baseline is unknown: all that CRUSH may choose are expected. Also changed: PG "
-                "count (128 -> 512); the data cannot tell their shares apart."
+                "count (128 -> 512); the data cannot separate their shares."
             ),
         ),
         (
@@ -154,8 +154,8 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             failing(Account.EXCEEDS, others=(SETTINGS,)),
             (
                 f"{EXPECTED}The change has the opposite direction: it counts against network "
-                "distance. Also changed: settings (x 1 -> 2); the data cannot tell their shares "
-                "apart."
+                "distance. Also changed: settings (x 1 -> 2); the data cannot separate their "
+                "shares."
             ),
         ),
         (
@@ -185,23 +185,23 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             ),
         ),
         (
-            failing(Account.CANNOT_TELL, 0.9, 0.4, math.inf),
-            (f"{EXPECTED}The intervals are too wide: cannot tell the share: 90 % (at least 40 %)."),
+            failing(Account.INCONCLUSIVE, 0.9, 0.4, math.inf),
+            (f"{EXPECTED}The test of network distance is inconclusive: 90 % (at least 40 %)."),
         ),
         (
             failing(
-                Account.CANNOT_TELL,
-                tests=(cell_test(Account.CANNOT_TELL, 0.9, None, None, measured=None),),
+                Account.INCONCLUSIVE,
+                tests=(cell_test(Account.INCONCLUSIVE, 0.9, None, None, measured=None),),
             ),
             (
-                f"{EXPECTED.replace(' (+800 us to +900 us)', '')}The change has no interval: "
-                "cannot tell whether network distance explains it (about 90 %)."
+                f"{EXPECTED.replace(' (+800 us to +900 us)', '')}The test of network "
+                "distance is inconclusive: the change has no interval (share about 90 %)."
             ),
         ),
         (
             failing(
-                Account.CANNOT_TELL,
-                tests=(cell_test(Account.CANNOT_TELL, expected=estimate(0.7, 0.0, 0.8)),),
+                Account.INCONCLUSIVE,
+                tests=(cell_test(Account.INCONCLUSIVE, expected=estimate(0.7, 0.0, 0.8)),),
             ),
             (
                 "Reads on rep3, QD1: +850 us measured. I/Os in flight together also wait for each "
@@ -282,7 +282,7 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             (
                 "Reads on rep3, QD1: +850 us measured, no change expected: the nearest copy is "
                 "in the zone. The primary may answer instead, or reads wait for writes. Also "
-                "changed: PG count (128 -> 512); the data cannot tell their shares apart."
+                "changed: PG count (128 -> 512); the data cannot separate their shares."
             ),
         ),
         (
@@ -365,8 +365,8 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             ),
             (
                 "Reads on rep3, QD1 (1 cell, worse): several relevant differences, PG count (128 "
-                "-> 512) and settings (x 1 -> 2). The data cannot tell PG count and settings "
-                "apart: they apply to the same cells."
+                "-> 512) and settings (x 1 -> 2). The data cannot separate PG count and "
+                "settings: they apply to the same cells."
             ),
         ),
         (
