@@ -34,6 +34,7 @@ class Row:
     percentile: Verdict | None = None
     scatter: float | None = 0.02
     caps: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 def cells(*rows: Row) -> list[ComparedCell]:
@@ -75,7 +76,12 @@ def _judgement(row: Row, metric: Metric, verdict: Verdict) -> Judgement:
     if row.scatter is not None:
         interval = (ratio / (1 + row.scatter), ratio * (1 + row.scatter))
     return Judgement(
-        verdict=verdict, evidence=Evidence.TRIALS, band=row.band, ratio=ratio, interval=interval
+        verdict=verdict,
+        evidence=Evidence.TRIALS,
+        band=row.band,
+        ratio=ratio,
+        interval=interval,
+        reasons=row.reasons,
     )
 
 

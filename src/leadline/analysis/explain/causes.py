@@ -142,7 +142,14 @@ def summarise_cells(group: Sequence[CellEvidence]) -> CellGroup:
         from_rates=from_rates,
         closed_loop=closed_loop,
         percentiles_only=percentiles_only,
+        single_trials=any(cell.single_trial for cell in cells),
     )
+
+
+def find_indices(group: Iterable[CellEvidence], verdicts: Iterable[Verdict]) -> tuple[int, ...]:
+    """Return the indices of the metrics with these verdicts, in the comparison."""
+    wanted = tuple(verdicts)
+    return tuple(index for evidence in group for index in evidence.cell.indices(wanted))
 
 
 def summarise_cause(code: str, group: Iterable[CellEvidence]) -> Cause:

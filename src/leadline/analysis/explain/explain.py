@@ -14,6 +14,7 @@ from leadline.analysis.explain.causes import (
     collect_evidence,
     count_cells,
     effects_of_differences,
+    find_indices,
     find_inseparable,
     find_other_causes,
     summarise_cause,
@@ -25,8 +26,6 @@ from leadline.analysis.explain.facts import (
     Explanation,
     ImpliedRoundTrip,
     Isolation,
-    MoreCopies,
-    MoreCores,
     NearestCopyRead,
     NoCause,
     PossibleCauses,
@@ -37,6 +36,7 @@ from leadline.analysis.explain.facts import (
     UnchangedDespiteRoundTrips,
     Unknown,
 )
+from leadline.analysis.explain.labels import explain_labels
 from leadline.analysis.explain.operation_cells import (
     CHANGED,
     OperationCell,
@@ -53,14 +53,9 @@ from leadline.analysis.explain.systems import ReadFrom, SystemFacts
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference, PossibleEffect
 from leadline.metrics import Op
-from leadline.plan.labels import is_number
 
 # Causes that usually show in the figures.
 _EXPECTED = (REDUNDANCY, "wire", "at rest", "media")
-_CORES = frozenset({"cores", "cpus"})
-_COPIES = frozenset({"replicas", "copies"})
-# Twice the rate is not beyond 2, in spite of binary rounding.
-_ROUNDING = 1e-9
 _INCONCLUSIVE = (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE)
 _CLOSES = {Account.ACCOUNTS_FOR: True, Account.PARTLY: False, Account.EXCEEDS: False}
 
@@ -74,7 +69,7 @@ def explain(
     relevant = [evidence for evidence in every if id(evidence.cell) in kept]
     return (
         _add_effects(differences, every),
-        (*_explain_cells(relevant, facts), *_expect_of_labels(relevant, differences, facts.pools)),
+        (*_explain_cells(relevant, facts), *explain_labels(relevant, differences, facts.pools)),
     )
 
 
@@ -118,7 +113,7 @@ def _explain_cells(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     capped = [one for one in of_speed if one.cell.caps and one.cost is not None]
     if capped:
         yield RateLimited(
-            cells=_indices(capped, CHANGED),
+            cells=find_indices(capped, CHANGED),
             group=summarise_cells(capped),
             codes=tuple(dict.fromkeys(code for one in capped for code in one.cell.caps)),
         )
@@ -126,7 +121,7 @@ def _explain_cells(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     if slower:
         yield NearestCopyRead(
             paths=cite_network(slower, others=True),
-            cells=_indices(slower, CHANGED),
+            cells=find_indices(slower, CHANGED),
             group=summarise_cells(slower),
             closes=False,
             mixed=any(evidence.cell.mixed for evidence in slower),
@@ -139,11 +134,6 @@ def _explain_cells(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     covered = {index for explanation in implied for index in explanation.cells}
     yield from _list_causes([one for one in rest if one.causes], covered, facts, every)
     yield from _without_cause([one for one in rest if not one.causes], facts)
-
-
-def _indices(group: Iterable[CellEvidence], verdicts: Iterable[Verdict]) -> tuple[int, ...]:
-    wanted = tuple(verdicts)
-    return tuple(index for evidence in group for index in evidence.cell.indices(wanted))
 
 
 def _grouped(
@@ -222,7 +212,7 @@ def _round_trip_cost(group: Sequence[CellEvidence], isolation: Isolation) -> Rou
     redundancy = any(REDUNDANCY in evidence.causes for evidence in group)
     return RoundTripCost(
         paths=cite_network(group, others=True),
-        cells=_indices(group, CHANGED),
+        cells=find_indices(group, CHANGED),
         group=summarise_cells(group),
         closes=_CLOSES.get(account),
         account=account,
@@ -324,7 +314,7 @@ def _imply_round_trip(
     given = [evidence for evidence, _, _ in found]
     yield ImpliedRoundTrip(
         paths=cite_network(given),
-        cells=_indices(given, CHANGED),
+        cells=find_indices(given, CHANGED),
         group=summarise_cells(given),
         groups=tuple(
             summarise_cells(group)
@@ -348,7 +338,7 @@ def _find_unchanged(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterat
     for group in _grouped(against, lambda evidence: evidence.cell.op):
         yield UnchangedDespiteRoundTrips(
             paths=cite_network(group),
-            cells=_indices(group, (Verdict.SAME,)),
+            cells=find_indices(group, (Verdict.SAME,)),
             group=summarise_cells(group),
             closes=False,
             expected=tuple(one.expected for one in group if one.expected is not None),
@@ -356,7 +346,7 @@ def _find_unchanged(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterat
     if near:
         yield NearestCopyRead(
             paths=cite_network(near),
-            cells=_indices(near, (Verdict.SAME,)),
+            cells=find_indices(near, (Verdict.SAME,)),
             group=summarise_cells(near),
             closes=True,
         )
@@ -365,7 +355,7 @@ def _find_unchanged(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterat
         if unaffected:
             yield UnchangedDespiteCause(
                 paths=cite_paths((code,), unaffected),
-                cells=_indices(unaffected, (Verdict.SAME,)),
+                cells=find_indices(unaffected, (Verdict.SAME,)),
                 group=summarise_cells(unaffected),
                 cause=count_cells(summarise_cause(code, unaffected), every),
                 margin=max(evidence.cell.margin for evidence in unaffected),
@@ -393,7 +383,7 @@ def _list_causes(
         codes = group[0].causes
         yield PossibleCauses(
             paths=cite_paths(codes, group),
-            cells=_indices(group, CHANGED),
+            cells=find_indices(group, CHANGED),
             group=summarise_cells(group),
             causes=tuple(count_cells(summarise_cause(code, group), every) for code in codes),
             inseparable=find_inseparable(codes, every),
@@ -407,7 +397,9 @@ def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     if facts.both_known:
         for group in _grouped(every, lambda one: one.cell.speed in CHANGED):
             yield NoCause(
-                cells=_indices(group, CHANGED), group=summarise_cells(group), unknown=Unknown.NONE
+                cells=find_indices(group, CHANGED),
+                group=summarise_cells(group),
+                unknown=Unknown.NONE,
             )
         return
     unknown = Unknown.BOTH
@@ -416,125 +408,15 @@ def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     known = [one for one in every if one.added_s is not None and one.cell.speed in CHANGED]
     rest = [one for one in every if one not in known]
     for group in _grouped(known, lambda one: (one.cell.op, (one.added_s or 0.0) < 0)):
-        yield NoCause(cells=_indices(group, CHANGED), group=summarise_cells(group), unknown=unknown)
+        yield NoCause(
+            cells=find_indices(group, CHANGED), group=summarise_cells(group), unknown=unknown
+        )
     if rest:
         without = [one.cell for one in rest if one.added_s is None]
         yield NoCause(
-            cells=_indices(rest, CHANGED),
+            cells=find_indices(rest, CHANGED),
             group=summarise_cells(rest),
             unknown=unknown,
             unmeasurable=len(without),
             depth_unknown=any(cell.depth is None for cell in without),
         )
-
-
-# --- expected effects of labels ------------------------------------------------------------------
-
-
-def _expect_of_labels(
-    every: Sequence[CellEvidence], differences: Iterable[Difference], pools: Container[str]
-) -> Iterator[Explanation]:
-    """Compare figures with labels that count cores or copies. `pools`: targets with known pools,
-    whose copies are known without a label."""
-    labels: dict[tuple[str, str, str], list[Difference]] = {}
-    for difference in differences:
-        path, _, key = difference.path.rpartition(".labels.")
-        values = (difference.baseline, difference.candidate)
-        counted = key.lower() in _CORES | _COPIES and path.startswith("targets.")
-        if counted and all(is_number(text) and float(text) > 0 for text in values):
-            labels.setdefault((key, *values), []).append(difference)
-    decided = [one for one in every if one.cell.speed in (*CHANGED, Verdict.SAME)]
-    for (key, baseline, candidate), given in labels.items():
-        targets = {difference.target for difference in given}
-        group = [evidence for evidence in decided if evidence.cell.target in targets]
-        build = _more_cores if key.lower() in _CORES else _more_copies
-        known = all(evidence.cell.target in pools for evidence in group)
-        changed = any(evidence.cell.speed in CHANGED for evidence in group)
-        if changed and (build is _more_cores or not known):
-            paths = tuple(difference.path for difference in given)
-            yield build(key, float(baseline), float(candidate), paths, group)
-
-
-def _more_cores(
-    key: str,
-    baseline: float,
-    candidate: float,
-    paths: tuple[str, ...],
-    group: Sequence[CellEvidence],
-) -> MoreCores:
-    factor = max(baseline, candidate) / min(baseline, candidate)
-    changed = [one for one in group if one.cell.speed in CHANGED]
-    counts = dict.fromkeys(("proportional", "less", "lower"), 0)
-    beyond = []
-    for evidence in changed:
-        gain = _gain(evidence.cell, inverse=candidate < baseline)
-        if gain is None:
-            continue
-        if gain.low > factor * (1 + _ROUNDING):
-            beyond.append(gain)
-        elif gain.high < 1:
-            counts["lower"] += 1
-        elif gain.low > 1:
-            counts["less" if gain.high < factor * (1 - _ROUNDING) else "proportional"] += 1
-    unchanged = sum(
-        evidence.cell.speed is Verdict.SAME and evidence.cell.depth not in (None, 1)
-        for evidence in group
-    )
-    tested = len(changed) + unchanged
-    against = bool(beyond or counts["lower"] or unchanged)
-    return MoreCores(
-        paths=paths,
-        cells=_indices(changed, CHANGED),
-        group=summarise_cells(changed),
-        closes=False if against else counts["proportional"] == tested or None,
-        key=key,
-        baseline=baseline,
-        candidate=candidate,
-        factor=factor,
-        tested=tested,
-        beyond=tuple(beyond),
-        unchanged=unchanged,
-        **counts,
-    )
-
-
-def _more_copies(
-    key: str,
-    baseline: float,
-    candidate: float,
-    paths: tuple[str, ...],
-    group: Sequence[CellEvidence],
-) -> MoreCopies:
-    group = [evidence for evidence in group if evidence.cell.speed in CHANGED]
-    # Writes to more copies are not faster, reads are not slower.
-    wrong = {Op.WRITE: Verdict.BETTER, Op.READ: Verdict.WORSE}
-    if candidate < baseline:
-        wrong = {Op.WRITE: Verdict.WORSE, Op.READ: Verdict.BETTER}
-    contradicting = [one for one in group if one.cell.speed is wrong.get(one.cell.op)]
-    writes = [
-        one
-        for one in group
-        if one.cell.op is Op.WRITE and one.added_s is not None and one not in contradicting
-    ]
-    return MoreCopies(
-        paths=paths,
-        cells=_indices(group, CHANGED),
-        group=summarise_cells(group),
-        closes=False if contradicting else None,
-        key=key,
-        baseline=baseline,
-        candidate=candidate,
-        writes=summarise_cells(writes) if writes else None,
-        contradicting=tuple((one.cell.op, one.cell.workload) for one in contradicting),
-    )
-
-
-def _gain(cell: OperationCell, *, inverse: bool) -> Estimate | None:
-    """Return the rate with more divided by the rate with fewer; None without an interval."""
-    rates, interval = cell.rates, cell.gain_interval
-    if rates is None or interval is None:
-        return None
-    gain, ends = rates[1] / rates[0], interval
-    if inverse:
-        gain, ends = 1 / gain, (1 / interval[1], 1 / interval[0])
-    return Estimate(value=gain, low=min(gain, *ends), high=max(gain, *ends))

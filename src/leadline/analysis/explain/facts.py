@@ -19,7 +19,8 @@ class CellGroup:
     `streaming`: all of them are of large blocks. `sequential` counts cells whose I/Os ran one
     after the other in spite of a larger depth. `from_rates`: some seconds are computed from rates;
     `closed_loop` is then (depth, baseline IOPS, candidate IOPS) of a single cell.
-    `percentiles_only`: no speed changed.
+    `percentiles_only`: no speed changed. `single_trials`: some intervals are those of published
+    repeats.
     """
 
     ops: tuple[Op, ...]
@@ -32,6 +33,7 @@ class CellGroup:
     from_rates: bool = False
     closed_loop: tuple[int, float, float] | None = None
     percentiles_only: bool = False
+    single_trials: bool = False
 
     @property
     def count(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import CellFigure
-from leadline.analysis.verdicts import Verdict
+from leadline.analysis.verdicts import REPEATS_FACTOR, Judgement, Reason, Verdict
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 
@@ -140,17 +140,23 @@ class OperationCell:
     def _latency_ratio_interval(self) -> tuple[float, float] | None:
         """Return the interval of candidate / baseline of the mean latency, else of 1 / rate."""
         for _, cell in self.metrics:
-            if cell.metric is Metric.LATENCY_MEAN and self.by_mean and cell.judgement.interval:
-                return cell.judgement.interval
+            if cell.metric is Metric.LATENCY_MEAN and self.by_mean:
+                found = _interval(cell.judgement)
+                if found is not None:
+                    return found
         gain = self.gain_interval
         return (1 / gain[1], 1 / gain[0]) if gain else None
 
     @property
     def gain_interval(self) -> tuple[float, float] | None:
         """The interval of candidate / baseline of the rate; None without a positive one."""
-        found = (cell.judgement.interval for _, cell in self.metrics if cell.rate)
-        interval = next(found, None)
-        return interval if interval and interval[0] > 0 else None
+        found = (_interval(cell.judgement) for _, cell in self.metrics if cell.rate)
+        return next(found, None)
+
+    @property
+    def single_trial(self) -> bool:
+        """Whether a system has one trial, so that intervals are those of published repeats."""
+        return any(Reason.SINGLE_TRIAL in cell.judgement.reasons for _, cell in self.metrics)
 
     @property
     def caps(self) -> tuple[str, ...]:
@@ -195,6 +201,16 @@ class OperationCell:
             _usable_value(self.first.baseline_cell, metric),
             _usable_value(self.first.candidate_cell, metric),
         )
+
+
+def _interval(judgement: Judgement) -> tuple[float, float] | None:
+    """Return the interval of a ratio. That of single trials is widened by the factor within which
+    two single runs of one system are in 95 % of cases."""
+    ratio, interval = judgement.ratio, judgement.interval
+    if Reason.SINGLE_TRIAL in judgement.reasons and ratio:
+        low, high = interval or (ratio, ratio)
+        interval = (low / REPEATS_FACTOR, high * REPEATS_FACTOR)
+    return interval if interval and interval[0] > 0 else None
 
 
 def _usable_value(figure: CellFigure | None, metric: Metric) -> float | None:

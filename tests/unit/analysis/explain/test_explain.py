@@ -20,6 +20,8 @@ from compared_cells import (
     replicated,
     zones_apart,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leadline.analysis.explain.accounts import Account
 from leadline.analysis.explain.explain import explain
@@ -45,6 +47,7 @@ from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.diff import Difference, ceph_differences
 from leadline.metrics import Op
 from leadline.plan.models import Target
+from leadline.report.pages.comparison.explanations import explanation_text
 
 RECORDED = Path(__file__).resolve().parents[3] / "recorded"
 PG = difference("pools.*.pg_num", "128", "512")
@@ -552,6 +555,45 @@ def test_nothing_is_explained_where_nothing_changed() -> None:
 
 
 # --- laws ----------------------------------------------------------------------------------------
+
+
+@given(
+    st.floats(1e-4, 1e-2),
+    st.floats(1e-4, 2e-2),
+    st.floats(1e-3, 1.0),
+    st.floats(1e-5, 1e-2),
+    st.sampled_from([Op.READ, Op.WRITE]),
+    st.sampled_from([1, 4, 64]),
+    st.sampled_from([None, 32]),
+)
+def test_an_explanation_that_excludes_the_change_never_accounts_for_it(
+    base_s: float,
+    candidate_s: float,
+    scatter: float,
+    rtt_s: float,
+    op: Op,
+    depth: int,
+    pgs: int | None,
+) -> None:
+    facts = zones_apart(0.0, rtt_s)
+    if pgs is not None:
+        single, multi = facts.pools["rep3"]
+        facts = replace(facts, pools={"rep3": (single, replace(multi, placement=(), pgs=pgs))})
+    row = Row(op=op, base_s=base_s, candidate_s=candidate_s, scatter=scatter, depth=depth)
+    for found in explanations(row, [RTT], facts):
+        if not isinstance(found, RoundTripCost):
+            continue
+        (test,) = found.tests
+        assert test.measured is not None
+        assert test.measured.low <= test.measured.value <= test.measured.high
+        if test.expected.low > test.measured.high or test.expected.high < test.measured.low:
+            assert found.account in (Account.PARTLY, Account.EXCEEDS)
+            assert found.closes is False
+            assert "accounts for" not in explanation_text(found)
+        if found.closes:
+            assert test.share.low is not None
+            assert test.share.high is not None
+            assert 0.5 <= test.share.low <= test.share.high <= 2
 
 
 def test_every_explanation_cites_differences_that_are_there_and_cells_that_changed() -> None:

@@ -125,3 +125,14 @@ def test_what_did_not_change_needs_no_expectation() -> None:
 def test_without_an_inventory_the_label_is_not_the_cause() -> None:
     row = Row(op=Op.WRITE, base_s=5e-3, candidate_s=2.6e-3)
     assert expected(row, label("cores", "1", "2"), PossibleCauses).labels_only
+
+
+@pytest.mark.parametrize(("gain", "beyond"), [(2.1, 0), (2.9, 0), (16.2, 1)])
+def test_single_trials_have_the_published_scatter_of_repeats(gain: float, beyond: int) -> None:
+    """A published table has no trials: 2.1 times the rate is no proof of more than twice, 16 is."""
+    row = Row(
+        op=Op.WRITE, base_s=1e-3 * gain, candidate_s=1e-3, scatter=None, reasons=("single-trial",)
+    )
+    found = expected(row, label("cores", "1", "2"), MoreCores)
+    assert (len(found.beyond), found.undecided) == (beyond, 0)
+    assert found.group.single_trials

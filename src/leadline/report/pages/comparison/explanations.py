@@ -55,6 +55,7 @@ _ACCOUNTS = {
     Account.INCONCLUSIVE: "is inconclusive in",
 }
 _QUEUEING = "I/Os in flight together also wait for each other."
+_SINGLE_TRIALS = "Single trials: the intervals are the published scatter of repeats."
 _UNKNOWN = {
     Unknown.BASELINE: "the configuration of the baseline is unknown",
     Unknown.CANDIDATE: "the configuration of the candidate is unknown",
@@ -98,6 +99,7 @@ def _(found: RoundTripCost, name: Name) -> list[str]:
     texts = [
         f"{measured}, {expected} expected ({trips}).",
         _account(found, name),
+        _SINGLE_TRIALS if found.group.single_trials else "",
         _placement(found.cost),
     ]
     if found.multiples:
@@ -264,6 +266,8 @@ def _(found: MoreCores, name: Name) -> list[str]:
     texts.append(f"Of {counted(found.tested, 'tested rate')}, {listed(parts, 6)}.")
     if found.closes is False:
         texts.append("Cores alone do not explain this.")
+    if found.group.single_trials:
+        texts.append(_SINGLE_TRIALS)
     if found.closes:
         texts.append("CPU saturation was not measured.")
     return texts
