@@ -5,7 +5,8 @@
 The files are made from real ones, which fio writes here, in two shapes of about 200 MB: one job a
 file whose histograms are drawn out to 200 KB, and eight processes a file, as fio writes them
 without group_reporting. Copies differ in job name only. All commands run as whole processes, in
-turn. Nothing asserts a time; docs/internals/performance.md holds the figures.
+turn; the first column is processor time, which other work on the machine changes least. Nothing
+asserts a time; docs/internals/performance.md holds the figures.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,33 +96,45 @@ def drawn_out(document: dict[str, Any]) -> str:
 
 
 def compare(results: Path, folder: Path, count: int) -> None:
+    # An installation brings bytecode; an environment for development may forbid to write it.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
     files = sorted(map(str, results.iterdir()))
     runs = folder / "runs"
     leadline = [sys.executable, "-m", "leadline"]
-    parse = [sys.executable, "-c", _PARSE, str(results)]
-    take = [*leadline, "import", "fio", str(results), "--runs", str(runs), "--run", "bench"]
-    look = [*leadline, "audit", str(results)]
-    times: dict[str, list[float]] = {}
-    memory: dict[str, float] = {}
-    for _ in range(ROUNDS):
-        for name, command in (("orjson", parse), ("import", take), ("audit FILES", look)):
-            took, peak = measured(command)
-            times.setdefault(name, []).append(took)
-            memory[name] = max(memory.get(name, 0.0), peak)
+    commands = {
+        "parsing with orjson, nothing else": [sys.executable, "-c", _PARSE, str(results)],
+        "leadline audit of one file": [*leadline, "audit", files[0]],
+        "leadline import, audit included": [
+            *(*leadline, "import", "fio", str(results), "--runs", str(runs), "--run", "bench"),
+        ],
+        "leadline audit FILES": [*leadline, "audit", str(results)],
+    }
+    found: dict[str, list[Measured]] = {name: [] for name in commands}
+    for number in range(ROUNDS + 1):
+        for name, command in commands.items():
+            one = measured(command)
+            if number:  # the first round compiles
+                found[name].append(one)
             shutil.rmtree(runs, ignore_errors=True)
-    print("| whole process | median | range | peak memory |\n|---|---|---|---|")
-    row("parsing with orjson, nothing else", times["orjson"], memory["orjson"])
-    row("leadline import, audit included", times["import"], memory["import"])
-    row("leadline audit FILES", times["audit FILES"], memory["audit FILES"])
-    ratios = [a / b for a, b in zip(times["import"], times["orjson"], strict=True)]
-    print(
-        f"| import and audit over orjson, round by round | {statistics.median(ratios):.2f} x "
-        f"| {min(ratios):.2f} to {max(ratios):.2f} | |"
-    )
+    print(f"| whole process, {ROUNDS} rounds | processor | range | wall | range | peak memory |")
+    print("|---|---|---|---|---|---|")
+    base, *ours = found
+    for name, times in found.items():
+        row(name, times)
+    for name in ours[1:]:
+        cells = []
+        for quantity in ("processor", "wall"):
+            ratios = [
+                getattr(one, quantity) / getattr(other, quantity)
+                for one, other in zip(found[name], found[base], strict=True)
+            ]
+            middle = statistics.median(ratios)
+            cells += [f"{middle:.2f} x", f"{min(ratios):.2f} to {max(ratios):.2f}"]
+        print(f"| {name}, over orjson round by round | {' | '.join(cells)} | |")
     if shutil.which("jq"):
         query = "[.jobs[] | .read.iops, .read.lat_ns.mean, .write.iops]"
-        took, peak = measured(["jq", "-c", query, *files])
-        row("jq, three fields of each job", [took], peak)
+        row("jq, three fields of each job", [measured(["jq", "-c", query, *files])])
     tool = shutil.which("fio_jsonplus_clat2csv")
     # It asks for whichever python3 is first, and for `six`, which Debian's own may have.
     command = ["/usr/bin/python3", str(tool)]
@@ -130,28 +144,37 @@ def compare(results: Path, folder: Path, count: int) -> None:
         for name in files[:CLAT2CSV_FILES]:
             subprocess.run([*command, name, where], check=True, stdout=subprocess.DEVNULL)
         took = (time.perf_counter() - began) * count / CLAT2CSV_FILES
-        row(f"fio_jsonplus_clat2csv ({CLAT2CSV_FILES} files, scaled)", [took], None)
+        print(f"| fio_jsonplus_clat2csv ({CLAT2CSV_FILES} files, scaled) | | | {took:.2f} s | | |")
     else:
-        print("| fio_jsonplus_clat2csv | does not start here (it needs six) | | |")
+        print("| fio_jsonplus_clat2csv | does not start here (it needs six) | | | | |")
 
 
-def measured(command: Sequence[str]) -> tuple[float, float]:
-    """Wall time in seconds and peak memory in MiB of one process."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One process with its children: seconds of wall and processor time, peak memory in MiB."""
+
+    wall: float
+    processor: float
+    memory: float
+
+
+def measured(command: Sequence[str]) -> Measured:
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    took = time.perf_counter() - began
+    wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(command[:6])} ended with {process.returncode}")
-    return took, usage.ru_maxrss / 1024
+    return Measured(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def row(what: str, values: Sequence[float], memory: float | None) -> None:
-    shown = f"{memory:.0f} MiB" if memory else ""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    spread = f"{low:.2f} to {high:.2f}" if len(values) > 1 else "once"
-    print(f"| {what} | {middle:.2f} s | {spread} | {shown} |")
+def row(what: str, times: Sequence[Measured]) -> None:
+    cells = []
+    for values in ([one.processor for one in times], [one.wall for one in times]):
+        spread = f"{min(values):.2f} to {max(values):.2f}" if len(values) > 1 else "once"
+        cells += [f"{statistics.median(values):.2f} s", spread]
+    print(f"| {what} | {' | '.join(cells)} | {max(one.memory for one in times):.0f} MiB |")
 
 
 if __name__ == "__main__":

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import contextlib
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import shutil
+import tarfile
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import zstandard
 from rich.console import Console
 
 from fuzz.bundles import pack, unpack
@@ -30,6 +35,7 @@ from leadline.archive.verify import verify
 from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
 from leadline.formats.importer import KINDS, importer
+from leadline.importing import unpacking
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from leadline.inventory.ceph.reading import cluster_inventory
@@ -377,6 +383,68 @@ def _job_file_seeds() -> Iterator[bytes]:
     yield b"[global]\nbs=4k\nruntime=10s\ntime_based\n[a]\nrw=randread\nsize=1g\nnumjobs=4\n"
 
 
+# Limits for one input, so that what goes beyond them is found here.
+_MOST_UNPACKED = unpacking.LARGEST_FILE_BYTES + (1 << 20)
+
+
+def _test_unpacking(data: bytes) -> None:
+    """Whatever is packed is written below the folder, and named below its archive."""
+    with _folder() as folder:
+        given, scratch = folder / "given.packed", folder / "scratch"
+        scratch.mkdir()
+        given.write_bytes(data)
+        unpacker = unpacking.Unpacker(folder=scratch)
+        found = list(unpacker.unpack("study.tar.gz", given))
+        for name, path in found:
+            if path != given and path.parent != scratch:
+                raise Broken(f"{name!r} is written to {path}")
+            parts = name.split("/")
+            if ".." in parts or name.startswith("/") or "\0" in name:
+                raise Broken(f"the name {name!r} leads out")
+            if path.is_symlink() or not path.is_file():
+                raise Broken(f"{name!r} is no regular file")
+        written = sum(path.stat().st_size for path in scratch.rglob("*"))
+        if written > max(_MOST_UNPACKED, unpacking.LARGEST_RATIO * len(data)):
+            raise Broken(f"{len(data)} bytes became {written}")
+        if not found and not unpacker.refused:
+            _test_empty(data)
+        if sorted(folder.iterdir()) != [given, scratch]:
+            raise Broken("a file beside the folder")
+
+
+def _test_empty(data: bytes) -> None:
+    """Only an archive without a file may yield nothing without a reason."""
+    opened = io.BytesIO(data)
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(opened) as archive:
+        if not [member for member in archive.infolist() if not member.is_dir()]:
+            return
+        raise Broken("a zip with files yields nothing, and no reason")
+
+
+def _unpacking_seeds() -> Iterator[bytes]:
+    """Yield one small result and a study of two in each way to pack them."""
+    text = (_RECORDED / "imports" / "kbench" / "kbench-README.md").read_bytes()[:2000]
+    tar, packed = io.BytesIO(), io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        for name in ("rep3/1.txt", "../out", "/root", "d/2.txt"):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("rep3/1.txt", "../out", "d/"):
+            archive.writestr(name, text)
+    plain = (text, tar.getvalue(), packed.getvalue())
+    yield from plain
+    pack = zstandard.ZstdCompressor().compress
+    for compress in (gzip.compress, bz2.compress, lzma.compress, pack):
+        yield from map(compress, plain)
+        yield compress(compress(compress(compress(text))))
+    yield gzip.compress(bytes(1 << 20))
+
+
 TARGETS: Mapping[str, FuzzTarget] = {
     entry.name: entry
     for entry in (
@@ -395,6 +463,7 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="facts", test=partial(_test_small_text, load_facts), seeds=_plan_seeds),
         FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),
         FuzzTarget(name="folder", test=_test_folder, seeds=_folder_seeds),
+        FuzzTarget(name="unpacking", test=_test_unpacking, seeds=_unpacking_seeds),
         FuzzTarget(name="redaction", test=_test_redaction, seeds=_redaction_seeds),
         FuzzTarget(name="page", test=_test_page, seeds=_page_seeds),
         FuzzTarget(name="lab", test=partial(_test_small_text, _load_lab), seeds=_plan_seeds),

@@ -13,7 +13,7 @@ from benchmarks.audit.recorded import made_run
 # results, summaries of a later hand, what a cluster said.
 _WITH_RESULTS = (
     *("public", "ceph-lab/fio", "ceph-lab/bench", "ceph-lab/drills", "ceph-lab/cephfs"),
-    *("public2/stonet", "public2/zns", "public2/fio-plot"),
+    *("public2/stonet", "public2/zns", "public2/fio-plot", "public2/wikimedia"),
 )
 _WITHOUT = frozenset({".err", ".out", ".stderr", ".tsv"})
 _NO_RESULTS = ("public/ceph-dump", "public/zfs", "public/kube-yaml")

@@ -34,6 +34,11 @@ class ReadingCost:
     numbers_in_place: bool = False
     each: Mapping[bytes, int]
 
+    def always_fits(self, size: int) -> bool:
+        """Return whether any content of so many bytes can be read: to count its values would take
+        as long as to parse it."""
+        return size * (1 + 4 * self.text_copies + max(self.each.values())) <= MEMORY_BYTES
+
     def compute(self, content: bytes) -> int:
         """Return an upper bound in bytes, `content` included."""
         if self.numbers_in_place and not content.translate(None, _NUMERIC):
@@ -71,7 +76,8 @@ def read_content(path: Path, most: int = LARGEST_FILE_BYTES, cost: ReadingCost =
             raise OSError(errno.EFBIG, f"it has {size}, and {limit} are the most", str(path))
         # No more than there is: Python makes room for all that is asked for.
         content = stream.read(min(most, about.st_size))
-    _check_memory(cost.compute(content), path)
+    if not cost.always_fits(len(content)):
+        _check_memory(cost.compute(content), path)
     return content
 
 
@@ -84,8 +90,9 @@ def read_contents(paths: Mapping[str, Path], cost: ReadingCost = DOCUMENT) -> di
         if size > LARGEST_FILE_BYTES:
             _check_memory(size + MEMORY_BYTES, path)
         contents[name] = read_content(path, cost=cost)
-        needed += cost.compute(contents[name])
-        _check_memory(needed, path)
+        if len(paths) > 1:  # one by itself is checked already
+            needed += cost.compute(contents[name])
+            _check_memory(needed, path)
     return contents
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 
 # What the kernel counts bytes in; a float far beyond it is infinite.
 _BEYOND = 1 << 63
@@ -37,6 +38,8 @@ def parse_size(text: str | int) -> int:
     return _bytes(value)
 
 
+# Options of jobs repeat by the thousand, and several audit rules ask for each.
+@lru_cache(maxsize=1024)
 def parse_fio_size(text: str) -> int:
     """Bytes in a size as fio 3 reads it by default (kb_base=1024): `4k` and `4kb` are 4096 bytes,
     `4kib` is 4000 (seen on fio 3.33; the reverse of IEC 80000-13). Raises ValueError.
@@ -57,6 +60,7 @@ def _bytes(value: float) -> int:
     return int(value)
 
 
+@lru_cache(maxsize=1024, typed=True)
 def parse_duration(text: str | int | float) -> float:
     """Seconds in `500ms`, `10s`, `5m`, `1h` or a plain number. Raises ValueError."""
     if isinstance(text, bool):

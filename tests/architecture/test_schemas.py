@@ -19,7 +19,7 @@ from leadline.archive import records
 from leadline.archive.reader import schema_of
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Plan
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.conftest import ROOT
 
 # What a reader of an answer has no use for: an answer always has every field.

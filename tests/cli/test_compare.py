@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import Said
 

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.cli.conftest import QUICK, Leadline
 from tests.conftest import RECORDED, Said
 

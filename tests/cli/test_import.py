@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import RECORDED, Said
 

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import RECORDED, Said
 
@@ -135,6 +135,7 @@ def test_clusters_of_the_path_are_runs_of_their_own(leadline: Leadline, study: P
         ("{pool}/{client}-fio.json", "matches none of 16 result files"),
         ("cbtt", "there is no layout 'cbtt'"),
         ("{pool}{vm}", "nothing separates"),
+        ("{pool}/{vm_size}/{a}/{b}-{c}/{vm}-{d}.json", "matches 16 result files in two ways"),
     ],
 )
 def test_layouts_that_do_not_fit(leadline: Leadline, study: Path, layout: str, fact: str) -> None:
@@ -155,6 +156,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_imported(
     other = study / "rep3/medium/3/random-read"
     (other / "vm-3-fio.json").write_text(fio(99, bs="64k"))
     (study / "rep3/medium/1/random-read/vm-1-fio.json").write_bytes(fio(98).encode("utf-16"))
+    (study / "rep2/medium/1/random-read/vm-1-fio.json").write_bytes(fio(96).encode("utf-32"))
+    (study / "README").write_bytes("no result".encode("utf-16"))
     (study / "rep3/stray.json").write_text(fio(97))
     said = leadline("import", study, "--layout", TEMPLATE, "--run", "s", "--format", "json")
     found = refusals(said)
@@ -163,8 +166,18 @@ def test_what_cannot_be_read_is_named_and_the_rest_imported(
     differ = found.pop("rep3/medium/3/random-read/vm-1-fio.json")
     assert "vm-1 and vm-3 ran other work (bs: 4k, 64k)" in differ
     assert "UTF-16" in found.pop("rep3/medium/1/random-read/vm-1-fio.json")
+    assert "UTF-32" in found.pop("rep2/medium/1/random-read/vm-1-fio.json")
+    assert "UTF-16" in found.pop("README")
     assert found == {"rep3/stray.json": "does not match the layout"}
-    assert len(rates(leadline, "s")) == 5
+    assert len(rates(leadline, "s")) == 4
+
+
+def test_a_result_in_another_encoding_ends_with_status_1(leadline: Leadline, study: Path) -> None:
+    """No other file does, in a folder."""
+    (study / "README").write_bytes("no result".encode("utf-16"))
+    assert leadline("import", study, "--layout", TEMPLATE, "--run", "a").status == 0
+    (study / "rep3/medium/1/random-read/vm-1-fio.json").write_bytes(fio(98).encode("utf-16"))
+    assert leadline("import", study, "--layout", TEMPLATE, "--run", "b").status == 1
 
 
 def test_a_path_that_matches_two_ways(leadline: Leadline, tmp_path: Path) -> None:
@@ -247,8 +260,8 @@ def test_a_published_study_is_found_by_its_layout(leadline: Leadline, shared: Pa
     }
     assert len(found) == 4
     # A cap: the rate does not move from depth 1 to depth 128.
-    assert found["randwrite", "iodepth=1"] == pytest.approx(499, rel=0.01)
-    assert found["randwrite", "iodepth=128"] == pytest.approx(499, rel=0.01)
+    assert found["randwrite 4k", "iodepth=1"] == pytest.approx(499, rel=0.01)
+    assert found["randwrite 4k", "iodepth=128"] == pytest.approx(499, rel=0.01)
 
 
 def test_a_zip_of_the_same(leadline: Leadline, shared: Path, tmp_path: Path) -> None:

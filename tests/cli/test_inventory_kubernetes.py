@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import RECORDED
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS, NAMES

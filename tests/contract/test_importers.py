@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from leadline.analysis.figures import figures
+from leadline.archive.reader import Run
 from leadline.archive.records import Session
 from leadline.audit.registry import audit
 from leadline.formats.importer import KINDS, importer
-from leadline.importing.archives import Labels, import_results
+from leadline.importing.archives import Labels, import_results, read_results
 from leadline.importing.gather import HEAD_BYTES, gather
 from tests.conftest import ROOT
 
@@ -66,3 +68,22 @@ def test_the_audit_judges_what_was_read(tmp_path: Path, kind: str) -> None:
     findings = [finding for run in imported.runs for finding in audit(run)]
     serious = {finding.code for finding in findings if finding.severity != "info"}
     assert serious == EXPECTED[kind]
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS, "hostile"}))
+def test_what_is_not_read_again_is_what_the_archive_holds(tmp_path: Path, kind: str) -> None:
+    """The run that an import gives, its archive opened anew, and the run of an audit of files."""
+    gathered = gather("auto", [IMPORTS / kind])
+    given = import_results(gathered, tmp_path / "runs", Labels(run="r"), SESSION).runs
+    for run in given:
+        again = Run(run.path)
+        assert (run.manifest, run.plan) == (again.manifest, again.plan)
+        assert [trial.record for trial in run.trials] == [trial.record for trial in again.trials]
+        assert audit(run) == audit(again)
+        assert figures(run, audit(run)) == figures(again, audit(again))
+    unkept = read_results(gathered, tmp_path / "none", Labels(run="r"), SESSION).runs
+    assert not (tmp_path / "none").exists()
+    assert [run.plan for run in unkept] == [run.plan for run in given]
+    assert [figures(run, audit(run)) for run in unkept] == [
+        figures(run, audit(run)) for run in given
+    ]

@@ -25,7 +25,7 @@ from leadline.pools.ceph import create_pools, explain_denials
 from leadline.pools.ceph_state import Commands
 from leadline.pools.recipes import Marks, decide, pool_name
 from leadline.probes.ceph import capture
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
 from tests.unit.pools.pool_contract import PoolContract, quiet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -233,11 +233,20 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
     for row in run.measurements():
         rows.setdefault((row.target, row.workload, row.level, row.op), []).append(row)
 
+    trials_of: dict[int, list[str]] = {}
+    for trial in run.plan.trials:
+        trials_of.setdefault(trial.cell, []).append(trial.id)
+    # Cells are many, and each has few of the rows.
+    reported: dict[tuple[str, str], list[_Key]] = {}
+    for key in rows:
+        reported.setdefault((key[0], key[2]), []).append(key)
+
     found: list[CellFigure] = []
     for number, cell in enumerate(run.plan.cells):
-        trials = [trial.id for trial in run.plan.trials if trial.cell == number]
+        trials = trials_of.get(number, [])
         done = sum(trial in completed for trial in trials)
-        for key in _keys_of(cell, rows):
+        left_over = [key for key in reported.get((cell.target, cell.level), ()) if key in rows]
+        for key in _keys_of(cell, left_over):
             ordered = sorted(rows.pop(key, []), key=lambda row: position.get(row.trial, -1))
             found.append(_figure(key, cell.workload.name, ordered, len(trials), done, index))
     # Measurements outside the plan, for example after an edit of the plan, are kept.
@@ -247,16 +256,13 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
     return tuple(found)
 
 
-def _keys_of(cell: Cell, rows: Mapping[_Key, Sequence[Measurement]]) -> list[_Key]:
-    """Return the rows of a cell: the expected and the reported ones."""
+def _keys_of(cell: Cell, reported: Iterable[_Key]) -> list[_Key]:
+    """Return the rows of a cell: the expected ones, and its own of those `reported` of its target
+    and level."""
     name = cell.workload.name
     own_file = cell.workload.job_file is not None
     measured: list[_Key] = [
-        key
-        for key in rows
-        if key[0] == cell.target
-        and key[2] == cell.level
-        and (key[1] == name or (own_file and key[1].startswith(f"{name}/")))
+        key for key in reported if key[1] == name or (own_file and key[1].startswith(f"{name}/"))
     ]
     expected: list[_Key] = [(cell.target, name, cell.level, op) for op in expected_ops(cell)]
     if not expected and not measured:
@@ -340,13 +346,16 @@ def summarise(
         value, absence = _percentile(metric.quantile, merged)
     elif value is None:
         absence = "not measured"
-    flags = iter(outliers(values))
+    flagged = outliers(values)
+    if any(flagged):
+        flags = iter(flagged)
+        trials = [
+            replace(trial, outlier=trial.value is not None and next(flags)) for trial in trials
+        ]
     return MetricFigure(
         metric=metric,
         value=value,
-        trials=tuple(
-            replace(trial, outlier=trial.value is not None and next(flags)) for trial in trials
-        ),
+        trials=tuple(trials),
         # An interval needs all trials.
         interval=median_interval(values) if len(values) == len(trials) else None,
         low=min(values) if values else None,

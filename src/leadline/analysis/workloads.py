@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from leadline.analysis.figures import CellFigure
@@ -27,6 +27,9 @@ def unlike(ours: Workload, theirs: Workload) -> tuple[str, ...]:
             work_options(JobOptions(raw=one.options, whole=False))
             for one in (ours.recorded, theirs.recorded)
         )
+        if ours.clients and theirs.clients:
+            left |= {"clients": f"{ours.clients}"}
+            right |= {"clients": f"{theirs.clients}"}
         return tuple(
             f"{key}: {left[key]}, {right[key]}"
             for key in left
@@ -71,29 +74,31 @@ def reported_rate(usual: Metric, is_reported: Callable[[Metric], bool]) -> Metri
 
 
 def depth(workload: Workload | None, op: Op | None) -> int | None:
-    """Return the requested I/Os in flight of all jobs together; None if unknown.
+    """Return the requested I/Os in flight of all clients and jobs together; None if unknown.
 
     The operations of a mixed phase share them.
     """
     if workload is None:
         return None
+    clients = max(1, workload.clients)
     if workload.recorded:
         options = JobOptions(raw=workload.recorded.options)
         each, jobs = options.size("iodepth"), options.size("numjobs")
-        return round(each * (jobs or 1)) if each else None
+        return clients * round(each * (jobs or 1)) if each else None
     phase = _phase(workload, op)
-    return phase.iodepth * phase.numjobs if phase else None
+    return clients * phase.iodepth * phase.numjobs if phase else None
 
 
 def jobs(workload: Workload | None, op: Op | None) -> int | None:
-    """Return the number of jobs of an operation; None if unknown."""
+    """Return the number of jobs of an operation, all clients together; None if unknown."""
     if workload is None:
         return None
+    clients = max(1, workload.clients)
     if workload.recorded:
         number = JobOptions(raw=workload.recorded.options).size("numjobs")
-        return round(number) if number else None
+        return clients * round(number) if number else None
     phase = _phase(workload, op)
-    return phase.numjobs if phase else None
+    return clients * phase.numjobs if phase else None
 
 
 def _phase(workload: Workload, op: Op | None) -> Phase | None:
@@ -134,7 +139,7 @@ class Traits:
     """The I/O of one workload, level and operation; None: unknown.
 
     `mixed`: reads and writes ran at the same time. `depth` is the requested number of I/Os in
-    flight. `fsync`: writes are flushed to the medium periodically.
+    flight, of all clients. `fsync`: writes are flushed to the medium periodically.
     """
 
     random: bool | None = None
@@ -162,9 +167,10 @@ def traits_of(run: Run, figures: Sequence[CellFigure]) -> Mapping[Key, Traits]:
             continue
         workload = workloads.get((figure.planned_workload, figure.level))
         mixed = (figure.workload, figure.level) in totals
-        found[figure.workload, figure.level, figure.op] = _traits(
-            workload, figure, mixed=mixed, sections=sections
-        )
+        traits = _traits(workload, figure, mixed=mixed, sections=sections)
+        if workload is not None and traits.depth is not None:
+            traits = replace(traits, depth=max(1, workload.clients) * traits.depth)
+        found[figure.workload, figure.level, figure.op] = traits
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -17,9 +18,12 @@ from leadline.inventory.redaction import (
     MARK,
     Reason,
     find_redactions,
+    may_hold_secret,
     redact,
     redact_document,
 )
+
+AnyRecord = TypeVar("AnyRecord", bound=BaseModel)
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -87,19 +91,32 @@ def encode(record: BaseModel) -> bytes:
 
     Histograms are not indented, since each number would take a line. A manifest gets its seal.
     """
+    return encode_clean(record)[1]
+
+
+def encode_clean(record: AnyRecord) -> tuple[AnyRecord, bytes]:
+    """Return a record without secrets, as it would be read again, and its encoding as stored."""
     if isinstance(record, Derived):
-        return record.model_dump_json(by_alias=True).encode() + b"\n"
+        return record, record.model_dump_json(by_alias=True).encode() + b"\n"
     if isinstance(record, Manifest):
         record = record.model_copy(update={"seal": ""})
+    content = _dumped(record)
     # Foreign text is in commands, messages and the options of jobs.
-    document = record.model_dump(mode="json", by_alias=True)
-    clean = redact(document)
-    if clean != document:
-        record = type(record).model_validate(clean)
-    content = record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
+    if may_hold_secret(content):
+        document = record.model_dump(mode="json", by_alias=True)
+        clean = redact(document)
+        if clean != document:
+            record = type(record).model_validate(clean)
+            content = _dumped(record)
     if isinstance(record, Manifest):
-        content = content.removesuffix(_SEAL % b"") + _SEAL % _digest_text(content)
-    return content
+        seal = _digest_text(content)
+        content = content.removesuffix(_SEAL % b"") + _SEAL % seal
+        record = record.model_copy(update={"seal": seal.decode()})
+    return record, content
+
+
+def _dumped(record: BaseModel) -> bytes:
+    return record.model_dump_json(indent=2, by_alias=True).encode() + b"\n"
 
 
 def _digest_text(content: bytes) -> bytes:
@@ -148,16 +165,28 @@ def collect_redactions(root: Path, manifest: Manifest) -> tuple[Redaction, ...]:
 
     Raises OSError.
     """
+    marked = [
+        name
+        for name in content_files(root)
+        if name not in _OWN
+        and not (root / name).is_symlink()
+        and any(MARK in piece for piece in _pieces(root / name))
+    ]
+    return list_redactions(root, manifest, marked)
+
+
+def list_redactions(root: Path, manifest: Manifest, marked: Iterable[str]) -> tuple[Redaction, ...]:
+    """List what was removed from `manifest` and from the files of an archive with a marker.
+
+    Raises OSError.
+    """
     found = [
         Redaction(file=MANIFEST, where=where, reason=reason)
         for where, reason in find_redactions(encode(manifest))
     ]
-    for name in content_files(root):
-        path = root / name
-        if name in _OWN or path.is_symlink() or not any(MARK in piece for piece in _pieces(path)):
-            continue
+    for name in marked:
         try:
-            places = find_redactions(read_content(path))
+            places = find_redactions(read_content(root / name))
         except OSError:  # larger than any verb reads
             places = [("somewhere in the file", Reason.UNKNOWN)]
         found += [Redaction(file=name, where=where, reason=reason) for where, reason in places]

@@ -251,11 +251,18 @@ class ImportedFiles:
         """Keep results that were just parsed from files, of which `file` is the first."""
         self._remembered[file] = results
 
+    def remembered(self, source: ImportSource) -> Result | None:
+        """Return a result that was remembered; None if the archive's files have to be read."""
+        results = self._remembered.get(source.files[0])
+        return results[source.part] if results else None
+
     def result(self, source: ImportSource) -> Result:
         """Return the result that a trial was made from; its `output` is the error of a file that
         cannot be parsed. Raises LeadlineError(`archive-damaged`)."""
+        if remembered := self.remembered(source):
+            return remembered
         first = source.files[0]
-        results = self._remembered.get(first) or self._parsed.get(first)
+        results = self._parsed.get(first)
         if results is None:
             results = self._parsed[first] = self._read(source)
             while len(self._parsed) > _KEPT:

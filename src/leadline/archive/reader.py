@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,7 +18,12 @@ from pydantic import BaseModel, ValidationError
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.raw import ImportedFiles, read_output, read_windows
+from leadline.archive.raw import (
+    ImportedFiles,
+    derived_operations,
+    read_output,
+    read_windows,
+)
 from leadline.archive.records import (
     ClientRecord,
     Clients,
@@ -64,6 +70,8 @@ from leadline.version import __version__
 
 Record = TypeVar("Record", bound=BaseModel)
 Sample = TypeVar("Sample")
+# Name of the job, operation, metrics and histogram.
+_Derived = tuple[str, Op, Mapping[Metric, "float | None"], "LatencyHistogram | None"]
 
 
 def _read_watched(path: Path) -> bytes | None:
@@ -87,6 +95,8 @@ def _watch(
     """
 
     def read(trial: StoredTrial) -> tuple[Sample, ...]:
+        if trial.imported:
+            return ()
         content = _read_watched(trial.folder / name)
         return () if content is None else parse(content)
 
@@ -110,6 +120,11 @@ class StoredTrial:
     @cached_property
     def record(self) -> TrialRecord:
         return read_record(self.folder / layout.TRIAL_RECORD, TrialRecord)
+
+    @property
+    def imported(self) -> bool:
+        """Whether the figures are of a foreign file, so that nothing watched the trial."""
+        return self.record.source is not None
 
     @cached_property
     def output(self) -> EngineOutput | FormatError:
@@ -169,6 +184,8 @@ class StoredTrial:
     def zfs_stream(self) -> StreamReport | None:
         """The streams of a trial of `engine: zfs-stream`, with the stalls of their pipe; None of
         another engine. Raises FormatError."""
+        if self.imported:
+            return None
         return read_zfs_stream(self.folder)
 
     @cached_property
@@ -186,35 +203,50 @@ class StoredTrial:
 
         A job file of several sections gives a workload `name/section` for each.
         """
-        derived = self.derived
-        if derived is None:
-            return
+        operations = list(self._derived_operations())
         record = self.record
-        names = {operation.job for operation in derived.operations}
         own_file = self.cell is not None and self.cell.workload.job_file is not None
-        for operation in derived.operations:
-            histogram = (
-                LatencyHistogram(
-                    np.asarray(operation.histogram_ns, dtype=np.int64),
-                    np.asarray(operation.histogram_counts, dtype=np.int64),
-                )
-                if operation.histogram_ns
-                else None
-            )
-            split = own_file and len(names) > 1
-            workload = f"{record.workload}/{operation.job}" if split else record.workload
-            for metric, value in operation.metrics.items():
+        split = own_file and len({job for job, *_ in operations}) > 1
+        for job, op, metrics, histogram in operations:
+            workload = f"{record.workload}/{job}" if split else record.workload
+            for metric, value in metrics.items():
                 yield Measurement(
                     trial=record.trial,
                     target=record.target,
                     workload=workload,
                     level=record.level,
                     block=record.block,
-                    op=operation.op,
+                    op=op,
                     metric=metric,
                     value=value,
                     histogram=histogram if metric is Metric.LATENCY_MEAN else None,
                 )
+
+    def _derived_operations(self) -> Iterator[_Derived]:
+        """Yield the derived numbers: of a file that was just parsed from its results, else as they
+        are stored."""
+        source = self.record.source
+        result = self._imported.remembered(source) if source is not None else None
+        if result is not None:
+            if isinstance(result.output, EngineOutput):
+                for job, operation in derived_operations(result.output):
+                    metrics = {
+                        metric: value if value is not None and isfinite(value) else None
+                        for metric, value in operation.metrics().items()
+                    }
+                    yield job, operation.op, metrics, operation.histogram
+            return
+        derived = self.derived
+        for stored in derived.operations if derived else ():
+            histogram = (
+                LatencyHistogram(
+                    np.asarray(stored.histogram_ns, dtype=np.int64),
+                    np.asarray(stored.histogram_counts, dtype=np.int64),
+                )
+                if stored.histogram_ns
+                else None
+            )
+            yield stored.job, stored.op, stored.metrics, histogram
 
 
 @dataclass(frozen=True)
@@ -250,6 +282,16 @@ class Run:
     def imported(self) -> ImportedFiles:
         """The foreign files of an archive whose results were imported."""
         return ImportedFiles(self.path)
+
+    def remember(self, manifest: Manifest, plan: Plan, records: Sequence[TrialRecord]) -> None:
+        """Take records, in the plan's order of trials, that were just made: they are not read."""
+        attempts = []
+        for planned, record in zip(plan.trials, records, strict=True):
+            folder = self.path / layout.TRIALS / record.label
+            attempt = StoredTrial(folder, plan.cells[planned.cell], self.imported)
+            attempt.record = record
+            attempts.append(attempt)
+        self.__dict__.update(manifest=manifest, plan=plan, attempts=tuple(attempts))
 
     @property
     def id(self) -> str:

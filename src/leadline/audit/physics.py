@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from leadline.audit.evidence import FILE_ENGINES, JobEvidence, TrialEvidence
 from leadline.formats.result import JobOptions, Operation
@@ -74,6 +75,7 @@ def network_of_job(options: JobOptions) -> str:
     return ""
 
 
+@lru_cache(maxsize=1024)
 def _network_word(name: str) -> str:
     tokens = [token.rstrip("0123456789") for token in re.split(r"[\W_]+", name.lower())]
     if _LOCAL & set(tokens):

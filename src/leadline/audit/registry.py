@@ -135,9 +135,12 @@ def page(code: str, others: Iterable[str] = ()) -> str:
 
 def _run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
     found: list[Finding] = []
+    rules: dict[type[Evidence], list[Rule[Any]]] = {}
+    for rule in RULES:
+        rules.setdefault(rule.looks_at, []).append(rule)
     alike: dict[tuple[object, ...], list[int]] = {}
     for piece in evidence:
-        for rule in RULES:
+        for rule in rules.get(type(piece), ()):
             for finding in rule.findings(piece):
                 if isinstance(piece, JobEvidence):
                     same = alike.setdefault(_kind(piece, finding), [])

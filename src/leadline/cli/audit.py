@@ -61,7 +61,7 @@ def _is_file(name: str) -> bool:
 def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> Exit:
     from leadline.cli.progress import stopping
     from leadline.files import prefix
-    from leadline.importing.archives import Labels, import_results
+    from leadline.importing.archives import Labels, read_results
     from leadline.importing.gather import gather
 
     for path in paths:
@@ -76,7 +76,7 @@ def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> E
         unpacked = Path(folder, "unpacked")
         unpacked.mkdir()
         gathered = gather(kind, paths, unpacked)
-        imported = import_results(gathered, Path(folder, "runs"), Labels(run=name), this_session())
+        imported = read_results(gathered, Path(folder, "runs"), Labels(run=name), this_session())
         audited = [(run, audit(run)) for run in imported.runs]
         findings = [finding for _, found in audited for finding in found]
         findings.sort(key=lambda finding: -finding.severity.order)

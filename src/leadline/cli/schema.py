@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from leadline import errors
 from leadline.cli.output import echo_rendered
 from leadline.errors import Exit, LeadlineError
-from leadline.report.answers.run import SCHEMAS
+from leadline.report.answers.schemas import SCHEMAS
 
 
 @click.command()

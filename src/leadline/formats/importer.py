@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 
 from leadline import errors
@@ -126,6 +127,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
+@cache
 def importer(kind: str) -> Importer:
     """Raises LeadlineError(`import-kind-unknown`) with the nearest kind."""
     if kind not in _MODULES:

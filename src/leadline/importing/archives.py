@@ -41,7 +41,7 @@ from leadline.importing.facts import ImportedCluster, check_against_inventory, c
 from leadline.importing.gather import Gathered, GivenLabel, TargetLabels, label_targets
 from leadline.importing.read import ReadBundle, derived_file, read_bundles, safe_name
 from leadline.importing.templates import Place
-from leadline.inventory.redaction import redact_document
+from leadline.inventory.redaction import MARK, redact_document
 from leadline.plan.facts import FactsFile
 from leadline.plan.models import Cluster, Plan
 
@@ -91,14 +91,27 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
             return Imported(runs=intake.finish(folder, session), refused=refused)
 
 
+def read_results(gathered: Gathered, folder: Path, labels: Labels, session: Session) -> Imported:
+    """Read results as runs of which nothing is kept: they are in memory only, and their place in
+    `folder`, which is empty, does not exist. Raises LeadlineError as `import_results`."""
+    intake = _Intake(None, labels)
+    for bundle in read_bundles(gathered.bundles, None):
+        intake.take(bundle)
+    refused = (*gathered.refused, *intake.refused)
+    if not intake.drafts:
+        raise _nothing(refused)
+    return Imported(runs=intake.in_memory(folder, session), refused=refused)
+
+
 @dataclass(kw_only=True)
 class _Draft:
     """An archive in the making, of one cluster."""
 
-    path: Path
+    path: Path | None
     trials: list[tuple[ImportedTrial, TrialRecord]] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     files: dict[str, FileDigest] = field(default_factory=dict)
+    marked: list[str] = field(default_factory=list)
     parsed: dict[str, tuple[Result, ...]] = field(default_factory=dict)
     labels: TargetLabels = field(default_factory=TargetLabels)
     inventory: Mapping[str, bytes] = field(default_factory=dict)
@@ -108,17 +121,30 @@ class _Draft:
         return ImportedCluster(targets=self.labels.by_target, inventory=self.inventory)
 
     def write(self, name: str, content: bytes) -> None:
+        assert self.path is not None
         (self.path / name).write_bytes(content)
         self.files[name] = layout.digest(content)
+        if MARK in content:
+            self.marked.append(name)
+
+    def run_in(self, place: Path, manifest: Manifest, composed: _Composed) -> Run:
+        """Return the run; nothing that is known of it is read again."""
+        run = Run(place)
+        run.remember(manifest, composed.plan[0], [record for record, _ in composed.trials])
+        for name, results in self.parsed.items():
+            run.imported.remember(name, results)
+        return run
 
 
 class _Intake:
     """Takes bundle after bundle; only what the audit needs stays in memory."""
 
-    def __init__(self, staging: Path, labels: Labels) -> None:
+    def __init__(self, staging: Path | None, labels: Labels) -> None:
+        """`staging` is where archives are made; without it, runs are in memory only."""
         self._staging = staging
-        self.raw = staging / layout.IMPORTED
-        self.raw.mkdir()
+        self.raw = staging / layout.IMPORTED if staging else None
+        if self.raw:
+            self.raw.mkdir()
         self._labels = labels
         self._trials = 0
         self._bytes = 0
@@ -151,8 +177,10 @@ class _Intake:
             by_cluster.setdefault(self._cluster(result), []).append(part)
         for cluster, parts in by_cluster.items():
             draft = self._draft(cluster)
-            for file, digest in zip(bundle.files, bundle.digests, strict=True):
+            for file, digest in zip(bundle.files, bundle.digests, strict=self.raw is not None):
                 draft.files[f"{layout.IMPORTED}/{file}"] = digest
+            marked = set(bundle.marked) & set(bundle.files)
+            draft.marked += [f"{layout.IMPORTED}/{file}" for file in marked]
             if self._bytes <= _REMEMBERED_BYTES:
                 draft.parsed[bundle.files[0]] = bundle.results
             draft.kinds.append(bundle.kind)
@@ -196,32 +224,72 @@ class _Intake:
 
     def _draft(self, cluster: str) -> _Draft:
         if cluster not in self.drafts:
-            path = self._staging / f"run-{len(self.drafts) + 1}"
-            (path / layout.TRIALS).mkdir(parents=True)
+            path = self._staging / f"run-{len(self.drafts) + 1}" if self._staging else None
+            if path:
+                (path / layout.TRIALS).mkdir(parents=True)
             self.drafts[cluster] = _Draft(path=path)
         return self.drafts[cluster]
 
     def _add(self, draft: _Draft, source: ImportSource, bundle: ReadBundle, part: int) -> None:
         self._trials += 1
-        result, derived = bundle.results[part], bundle.derived[part]
+        result = bundle.results[part]
         tool = result.tool or source.kind
         file = source.names[0]
         level = bundle.place.level if bundle.place else ""
         target = self._target(result, file)
         trial = imported_trial(self._trials, target, file, tool, result, level)
+        trial = replace(trial, clients=len(set(source.clients)) + len(source.absent))
         draft.labels.take(trial.target, result.labels, file)
         record = _record(trial, source, result)
-        folder = f"{layout.TRIALS}/{record.label}"
-        (draft.path / folder).mkdir()
-        if derived is not None:
-            name = f"{folder}/{layout.DERIVED}"
-            (self.raw / derived_file(source.files[0], source.part)).rename(draft.path / name)
-            draft.files[name] = derived
-            record = record.model_copy(update={"files": {layout.DERIVED: derived}})
+        if self.raw and draft.path:
+            folder = f"{layout.TRIALS}/{record.label}"
+            (draft.path / folder).mkdir()
+            derived, made = bundle.derived[part], derived_file(source.files[0], part)
+            if derived is not None:
+                name = f"{folder}/{layout.DERIVED}"
+                (self.raw / made).rename(draft.path / name)
+                draft.files[name] = derived
+                draft.marked += [name] if made in bundle.marked else []
+                record = record.model_copy(update={"files": {layout.DERIVED: derived}})
         draft.trials.append((trial, record))
 
     def finish(self, folder: Path, session: Session) -> tuple[Run, ...]:
         """Seal every draft and put it in its place: all of them, or none."""
+        assert self._staging
+        assert self.raw
+        places = self._places(folder)
+        several = len(places) > 1
+        sealed: list[tuple[Path, Run]] = []
+        for (cluster, draft), place in zip(self.drafts.items(), places, strict=True):
+            if place.exists():
+                raise LeadlineError(
+                    errors.RUN_EXISTS,
+                    f"there is a run {place.name!r} in {folder} already",
+                    hint="give the run another name with --run; nothing was imported",
+                )
+            assert draft.path
+            if several:
+                self._copy_raw(draft)
+            else:
+                self.raw.rename(draft.path / layout.IMPORTED)
+            composed = _compose(draft, place.name, cluster, session, self._labels.facts)
+            sealed.append((draft.path, draft.run_in(place, _seal(draft, composed), composed)))
+        _sync(self._staging)
+        for path, run in sealed:
+            path.rename(run.path)
+        sync_folder(folder)
+        return tuple(run for _, run in sealed)
+
+    def in_memory(self, folder: Path, session: Session) -> tuple[Run, ...]:
+        """Return the runs of which nothing is kept, with their places in `folder`."""
+        runs = []
+        for (cluster, draft), place in zip(self.drafts.items(), self._places(folder), strict=True):
+            composed = _compose(draft, place.name, cluster, session, self._labels.facts)
+            runs.append(draft.run_in(place, composed.manifest, composed))
+        return tuple(runs)
+
+    def _places(self, folder: Path) -> list[Path]:
+        """Give the drafts what the user says of them, and return the place of each run."""
         label_targets([draft.labels for draft in self.drafts.values()], self._labels.of_targets)
         self._give_inventories()
         facts = self._labels.facts
@@ -229,7 +297,7 @@ class _Intake:
             check_names(facts, {name: draft.described for name, draft in self.drafts.items()})
         several = len(self.drafts) > 1
         places: list[Path] = []
-        for cluster, draft in self.drafts.items():
+        for cluster in self.drafts:
             suffix = f"-{safe_name(cluster or 'unnamed')}" if several else ""
             place = wanted = folder / f"{self._labels.run}{suffix}"
             # Names in other letters may come to the same.
@@ -237,28 +305,8 @@ class _Intake:
                 if place not in places:
                     break
                 place = wanted.with_name(f"{wanted.name}-{number}")
-            if place.exists():
-                raise LeadlineError(
-                    errors.RUN_EXISTS,
-                    f"there is a run {place.name!r} in {folder} already",
-                    hint="give the run another name with --run; nothing was imported",
-                )
             places.append(place)
-            if several:
-                self._copy_raw(draft)
-            else:
-                self.raw.rename(draft.path / layout.IMPORTED)
-            _seal(draft, place.name, cluster, session, facts)
-        _sync(self._staging)
-        runs = []
-        for draft, place in zip(self.drafts.values(), places, strict=True):
-            draft.path.rename(place)
-            run = Run(place)
-            for name, results in draft.parsed.items():
-                run.imported.remember(name, results)
-            runs.append(run)
-        sync_folder(folder)
-        return tuple(runs)
+        return places
 
     def _give_inventories(self) -> None:
         """Raises LeadlineError(`usage`) for an inventory of a cluster that no file names."""
@@ -279,6 +327,8 @@ class _Intake:
 
     def _drop(self, bundle: ReadBundle) -> None:
         """Remove the copies of a bundle's files and the numbers that were derived from them."""
+        if self.raw is None:
+            return
         for file in bundle.files:
             (self.raw / file).unlink()
         for part, digest in enumerate(bundle.derived):
@@ -287,6 +337,8 @@ class _Intake:
 
     def _copy_raw(self, draft: _Draft) -> None:
         """The files that one of several archives is made from."""
+        assert self.raw
+        assert draft.path
         (draft.path / layout.IMPORTED).mkdir()
         for name in draft.files:
             path = PurePath(name)
@@ -313,38 +365,69 @@ def _in_place(bundle: ReadBundle, place: Place) -> ReadBundle:
     return replace(bundle, results=results)
 
 
-def _seal(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Composed:
+    """The records of a run, without secrets, with their encoding as stored."""
+
+    manifest: Manifest
+    plan: tuple[Plan, bytes]
+    trials: list[tuple[TrialRecord, bytes]]
+
+
+def _compose(
     draft: _Draft, name: str, cluster: str, session: Session, facts: FactsFile | None
-) -> None:
-    trials = [trial for trial, _ in draft.trials]
-    plan = imported_plan(name, draft.kinds, trials, draft.labels.by_target)
+) -> _Composed:
+    planned = imported_plan(
+        name, draft.kinds, [trial for trial, _ in draft.trials], draft.labels.by_target
+    )
     if draft.inventory or facts:
-        plan = _described(plan, cluster, facts)
+        planned = _described(planned, cluster, facts)
+    if facts:
+        check_against_inventory(
+            facts, cluster, planned.clusters[0], planned.targets, draft.inventory
+        )
+    trials = [
+        layout.encode_clean(
+            record.model_copy(
+                update={"level": planned.cells[trial.cell].level, "block": trial.block}
+            )
+        )
+        for trial, (_, record) in zip(planned.trials, draft.trials, strict=True)
+    ]
+    manifest = Manifest(
+        run=name,
+        status=RunStatus.COMPLETE,
+        created_at=session.started_at,
+        trials_planned=len(planned.trials),
+        cluster_label=cluster,
+        sessions=(session,),
+    )
+    return _Composed(
+        manifest=layout.encode_clean(manifest)[0],
+        plan=layout.encode_clean(planned),
+        trials=trials,
+    )
+
+
+def _seal(draft: _Draft, composed: _Composed) -> Manifest:
+    """Write the records of an archive, and return its manifest."""
+    assert draft.path
     if draft.inventory:
         place = layout.system_folder("001", "start", 0)
         (draft.path / place).mkdir(parents=True)
         for file, content in draft.inventory.items():
             draft.write(f"{place}/{file}", redact_document(content))
-    if facts:
-        check_against_inventory(facts, cluster, plan.clusters[0], plan.targets, draft.inventory)
-    draft.write(layout.PLAN, layout.encode(plan))
-    for planned, (_, record) in zip(plan.trials, draft.trials, strict=True):
-        level = plan.cells[planned.cell].level
-        placed = record.model_copy(update={"level": level, "block": planned.block})
-        draft.write(f"{layout.TRIALS}/{record.label}/{layout.TRIAL_RECORD}", layout.encode(placed))
-    manifest = Manifest(
-        run=name,
-        status=RunStatus.COMPLETE,
-        created_at=session.started_at,
-        trials_planned=len(plan.trials),
-        cluster_label=cluster,
-        sessions=(session,),
-    )
-    redactions = layout.collect_redactions(draft.path, manifest)
+    draft.write(layout.PLAN, composed.plan[1])
+    for record, content in composed.trials:
+        draft.write(f"{layout.TRIALS}/{record.label}/{layout.TRIAL_RECORD}", content)
+    redactions = layout.list_redactions(draft.path, composed.manifest, sorted(draft.marked))
     if redactions:
         draft.write(layout.REDACTIONS, layout.encode(Redactions(redactions=redactions)))
-    manifest = manifest.model_copy(update={"files": dict(sorted(draft.files.items()))})
-    (draft.path / layout.MANIFEST).write_bytes(layout.encode(manifest))
+    manifest, content = layout.encode_clean(
+        composed.manifest.model_copy(update={"files": dict(sorted(draft.files.items()))})
+    )
+    (draft.path / layout.MANIFEST).write_bytes(content)
+    return manifest
 
 
 def _described(plan: Plan, cluster: str, facts: FactsFile | None) -> Plan:

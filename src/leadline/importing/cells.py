@@ -24,7 +24,7 @@ _TOOL = "tool"
 class ImportedTrial:
     """One result on its way into an archive. `options` are those of its first job, `work` those
     that change the work, and its tool; empty for a result without figures. `level` is what the path
-    of its file says."""
+    of its file says, `clients` the number of its concurrent clients, 0 where it is unknown."""
 
     id: str
     target: str
@@ -33,6 +33,7 @@ class ImportedTrial:
     options: JobOptions
     work: Mapping[str, str]
     level: str = ""
+    clients: int = 0
 
 
 def imported_trial(
@@ -139,6 +140,7 @@ def _workload(trial: ImportedTrial) -> Workload:
         recorded=Recorded(tool=trial.tool, options=dict(trial.options.raw)),
         direct=trial.options.direct or False,
         runtime_s=trial.options.seconds("runtime") or 0.0,
+        clients=trial.clients,
     )
 
 

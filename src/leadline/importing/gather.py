@@ -227,16 +227,18 @@ def _assign(
         if not mine:
             continue
         logs = _named_logs(choice, mine, left, heads)
+        together = choice.bundles(tuple(left))
+        places = {name: place for place, names in enumerate(together) for name in names}
         for log, owners in logs.items():
-            if len(owners) > 1:
+            if len({places.get(owner) for owner in owners}) > 1:
                 shared[log] = owners
                 left.pop(log)
-        for names in choice.bundles(tuple(left)):
+        for place, names in enumerate(together):
             if mine.intersection(names):
-                mine_too = [
-                    log for log, (owner, *more) in logs.items() if owner in names and not more
-                ]
-                names = tuple(dict.fromkeys((*names, *mine_too)))
+                mine_too = [log for log, owners in logs.items() if places.get(owners[0]) == place]
+                names = tuple(
+                    name for name in dict.fromkeys((*names, *mine_too)) if name not in shared
+                )
                 made = Bundle(importer=choice, files={name: files[name] for name in names})
                 bundles.append((names[0], made))
                 for name in names:
@@ -312,15 +314,20 @@ _PACKED = (
     (b"\xfd7zXZ", "packed by xz"),
     (b"\x28\xb5\x2f\xfd", "packed by zstd"),
 )
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# The mark of UTF-32 begins with that of UTF-16.
+_ENCODINGS = (
+    *((mark, "UTF-32") for mark in (b"\xff\xfe\0\0", b"\0\0\xfe\xff")),
+    *((mark, "UTF-16") for mark in (b"\xff\xfe", b"\xfe\xff")),
+)
 
 
 def _unrecognised(choices: Sequence[Importer], head: bytes) -> str:
     for mark, what in _PACKED:
         if head.startswith(mark):
             return f"is {what}; unpack it first"
-    if head.startswith(_UTF_16):
-        return "is text in UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)"
+    for mark, encoding in _ENCODINGS:
+        if head.startswith(mark):
+            return f"is text in {encoding}; convert it to UTF-8 (iconv -f {encoding} -t UTF-8)"
     if not head.strip():
         return f"is empty ({len(head)} bytes)"
     if len(choices) == 1:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path, PurePath
@@ -32,7 +32,7 @@ from leadline.formats.result import (
 )
 from leadline.importing.gather import Bundle
 from leadline.importing.templates import Place
-from leadline.inventory.redaction import redact_document
+from leadline.inventory.redaction import MARK, redact_document
 from leadline.parallel import begin_work
 from leadline.stats.histogram import LatencyHistogram
 
@@ -47,13 +47,15 @@ class ReadBundle:
     """What a bundle holds, and its files as they were kept. `refused` says why there is nothing.
 
     `derived` is the digest of a trial's `derived.json`, which lies in the folder as `derived_file`
-    calls it, for each result; None for one without figures.
+    calls it, for each result; None for one without figures. `marked` are the files in which secrets
+    were removed.
     """
 
     kind: str
     names: tuple[str, ...]
     files: tuple[str, ...] = ()
     digests: tuple[FileDigest, ...] = ()
+    marked: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
     derived: tuple[FileDigest | None, ...] = ()
     refused: Refused | None = None
@@ -62,9 +64,9 @@ class ReadBundle:
     absent: tuple[str, ...] = ()
 
 
-def read_bundles(bundles: Sequence[Bundle], folder: Path) -> Iterator[ReadBundle]:
-    """Every bundle in its order, its files copied into `folder` with the bundle's number before
-    their names. Raises OSError where the folder cannot be written."""
+def read_bundles(bundles: Sequence[Bundle], folder: Path | None) -> Iterator[ReadBundle]:
+    """Every bundle in its order, its files copied into `folder`, if there is one, with the bundle's
+    number before their names. Raises OSError where the folder cannot be written."""
     # An importer cannot be sent to another process; its kind can.
     work = [
         _Work(
@@ -128,7 +130,7 @@ for _kind in _SENT:
     copyreg.pickle(_kind, _flat)
 
 
-def _read(folder: Path, work: _Work) -> ReadBundle:
+def _read(folder: Path | None, work: _Work) -> ReadBundle:
     """Whatever is large is written here, and need not go to the other process."""
     number, kind, names = work.number, work.kind, tuple(work.files)
     try:
@@ -152,30 +154,35 @@ def _read(folder: Path, work: _Work) -> ReadBundle:
         else f"{number:04d}-{index}-{safe_name(name)}"
         for index, name in enumerate(names, start=1)
     )
-    for file, content in zip(files, contents.values(), strict=True):
-        (folder / file).write_bytes(content)
-    return ReadBundle(
+    read = ReadBundle(
         kind=kind,
         names=names,
         files=files,
-        digests=tuple(layout.digest(content) for content in contents.values()),
         results=results,
-        derived=tuple(
-            _derive(folder / derived_file(files[0], part), result)
-            for part, result in enumerate(results)
-        ),
         place=work.place,
         clients=work.clients,
         absent=work.absent,
     )
-
-
-def _derive(path: Path, result: Result) -> FileDigest | None:
-    if isinstance(result.output, FormatError):
-        return None
-    content = derived_json(result.output)
-    path.write_bytes(content)
-    return layout.digest(content)
+    if folder is None:
+        return read
+    stored = dict(zip(files, contents.values(), strict=True))
+    derived = {
+        derived_file(files[0], part): None
+        if isinstance(result.output, FormatError)
+        else derived_json(result.output)
+        for part, result in enumerate(results)
+    }
+    every = stored | {file: content for file, content in derived.items() if content is not None}
+    for file, content in every.items():
+        (folder / file).write_bytes(content)
+    return replace(
+        read,
+        digests=tuple(map(layout.digest, stored.values())),
+        marked=tuple(file for file, content in every.items() if MARK in content),
+        derived=tuple(
+            None if content is None else layout.digest(content) for content in derived.values()
+        ),
+    )
 
 
 def derived_file(first: str, part: int) -> str:

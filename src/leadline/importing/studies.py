@@ -24,6 +24,7 @@ AUTO: Final = "auto"
 REPEATS: Final = "repeats"
 # Auto detection takes a layout that fits at least this share of the results.
 _ENOUGH = 0.9
+_COPY: Final = "is another copy of the results"
 _DIGITS = re.compile(r"(\d+)")
 _Finder = Callable[[Sequence[str]], dict[str, Place | str]]
 
@@ -57,10 +58,14 @@ def arrange(gathered: Gathered, layout: str, folder: str) -> Arranged:
             raise _matches_nothing(layout, names, places)
     bundles, refused = _placed(gathered.bundles, places, folder)
     fit = sum(_fits(bundle, places) for bundle in gathered.bundles)
+    # What lies where the layout has a result should have been one.
+    lost = _finder(layout)([one.file for one in gathered.refused])
+    before = (
+        replace(one, expected=one.expected or isinstance(lost.get(one.file), Place))
+        for one in gathered.refused
+    )
     return Arranged(
-        gathered=Gathered(
-            bundles=tuple(_with_clients(bundles)), refused=(*gathered.refused, *refused)
-        ),
+        gathered=Gathered(bundles=tuple(_with_clients(bundles)), refused=(*before, *refused)),
         layout=layout,
         reason=f"{fit} of {len(gathered.bundles)} results match",
     )
@@ -85,7 +90,8 @@ def _finder(layout: str) -> _Finder:
         return lambda names: dict(repeats_of(names))
     if layout in known:
         templates = [parse_template(text) for text in known[layout].templates]
-        return lambda names: _matches(templates, names)
+        copies = [parse_template(text) for text in known[layout].copies]
+        return lambda names: _matches(templates, names, copies)
     if "{" not in layout:
         raise LeadlineError(
             errors.USAGE,
@@ -97,11 +103,16 @@ def _finder(layout: str) -> _Finder:
     return lambda names: _matches([template], names)
 
 
-def _matches(templates: Sequence[Template], names: Sequence[str]) -> dict[str, Place | str]:
+def _matches(
+    templates: Sequence[Template], names: Sequence[str], copies: Sequence[Template] = ()
+) -> dict[str, Place | str]:
     """Return the place of each path by the first template that matches; a text says why a path has
     none although a template matches."""
     found: dict[str, Place | str] = {}
     for name in names:
+        if any(template.shortest.fullmatch(name) for template in copies):
+            found[name] = _COPY
+            continue
         for template in templates:
             try:
                 fields = template.match(name)
@@ -120,13 +131,18 @@ def _detect(gathered: Gathered, names: Sequence[str]) -> tuple[str, dict[str, Pl
     for layout in layout_names()[1:]:
         places = _finder(layout)(names)
         fit = sum(_fits(bundle, places) for bundle in gathered.bundles)
-        if fit >= max(1, _ENOUGH * len(gathered.bundles)) and (best is None or fit > best[0]):
+        results = sum(not _is_copy(bundle, places) for bundle in gathered.bundles)
+        if fit >= max(1, _ENOUGH * results) and (best is None or fit > best[0]):
             best = (fit, layout, places)
     return best[1:] if best else None
 
 
 def _fits(bundle: Bundle, places: Mapping[str, Place | str]) -> bool:
     return any(isinstance(places.get(name), Place) for name in bundle.files)
+
+
+def _is_copy(bundle: Bundle, places: Mapping[str, Place | str]) -> bool:
+    return any(places.get(name) == _COPY for name in bundle.files)
 
 
 def _placed(
@@ -144,7 +160,7 @@ def _placed(
             continue
         name = next(iter(bundle.files))
         reason = f"{found[0]}" if found else "does not match the layout"
-        refused.append(Refused(file=name, reason=reason))
+        refused.append(Refused(file=name, reason=reason, expected=reason != _COPY))
     targets = _targets([bundle.place for bundle in placed if bundle.place])
     placed = [
         replace(bundle, place=replace(bundle.place, target=targets[bundle.place]))
@@ -227,6 +243,13 @@ def _matches_nothing(
     layout: str, names: Sequence[str], places: Mapping[str, Place | str]
 ) -> LeadlineError:
     shown = names[:3]
+    if any(isinstance(place, str) and place != _COPY for place in places.values()):
+        return LeadlineError(
+            errors.USAGE,
+            f"the layout {layout[:200]!r} matches {len(places)} result files in two ways",
+            context=[f"{name}: {places.get(name, 'does not match')}" for name in shown],
+            hint="separate the fields by '/', or limit one: {name=#}, {name=word}, {name=a|b}",
+        )
     return LeadlineError(
         errors.USAGE,
         f"the layout {layout[:200]!r} matches none of {len(names)} result files",

@@ -28,11 +28,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A known layout: templates in the order in which they are tried."""
+    """A known layout: templates in the order in which they are tried. `copies` match other copies
+    of its results."""
 
     name: str
     source: str
     templates: tuple[str, ...]
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ def known_layouts() -> Layouts:
 
 _FIELD = re.compile(r"\{(?:(?P<role>[a-z]+):)?(?P<name>[A-Za-z_]\w*)(?:=(?P<values>[^{}/]+))?\}")
 _TOKEN = re.compile(r"\{[^{}]*\}|\*\*/|\*|[^{}*]+|[{}]")
-_VALUES: Final = {"#": r"\d+", "size": r"\d+(?:\.\d+)?[kKmMgG]?[iI]?[bB]?"}
+_VALUES: Final = {"#": r"\d+", "word": "[^/.]+", "size": r"\d+(?:\.\d+)?[kKmMgG]?[iI]?[bB]?"}
 _LONGEST: Final = 1000
 
 
@@ -164,6 +166,9 @@ class Place:
     clients: int = 0
 
 
+_BLOCK_SIZES: Final = ("block_size", "bs")
+
+
 def place_of(template: Template, fields: Mapping[str, str]) -> Place:
     """Return what the fields of one path mean."""
     by_role: dict[Role, list[tuple[str, str]]] = {role: [] for role in Role}
@@ -178,9 +183,10 @@ def place_of(template: Template, fields: Mapping[str, str]) -> Place:
     return Place(
         cluster=_joined(by_role[Role.CLUSTER]),
         target=_joined(by_role[Role.TARGET]),
-        workload=_joined(by_role[Role.WORKLOAD]),
+        workload=_joined(sorted(by_role[Role.WORKLOAD], key=lambda pair: pair[0] in _BLOCK_SIZES)),
         level=" ".join(
-            value if name == "level" else f"{name}={value}" for name, value in by_role[Role.LEVEL]
+            value if name == "level" else f"{name}={int(value) if value.isdecimal() else value}"
+            for name, value in by_role[Role.LEVEL]
         ),
         repeat=_joined(by_role[Role.REPEAT]),
         client=_joined(by_role[Role.CLIENT]),

@@ -28,7 +28,7 @@ from leadline.units import format_size
 # All that one import may unpack, and what more than that many times its packed size may be.
 MOST_BYTES: Final = 8 << 30
 MOST_MEMBERS: Final = 200_000
-_LARGEST_RATIO: Final = 250
+LARGEST_RATIO: Final = 250
 _SMALL: Final = 64 << 20
 _DEEPEST: Final = 3
 _PIECE: Final = 1 << 20
@@ -75,7 +75,7 @@ class Unpacker:
         except _errors() as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise
-            self._refuse(name, f"cannot be unpacked: {error or 'it is cut'}")
+            self._refuse(name, _fact(error))
         for inner, unpacked in found:
             yield from self.unpack(inner, unpacked, depth + 1)
 
@@ -145,8 +145,10 @@ class Unpacker:
                 except _Bomb as error:
                     self._refuse(shown, str(error))
                     continue
-                except (zipfile.BadZipFile, EOFError, NotImplementedError, zlib.error) as error:
-                    self._refuse(shown, f"cannot be unpacked: {error}")
+                except _errors() as error:
+                    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                        raise
+                    self._refuse(shown, _fact(error))
                     continue
                 yield f"{name}/{_inside(member.filename)}", unpacked
 
@@ -179,11 +181,17 @@ class Unpacker:
             raise _Bomb(f"unpacks to more than {format_size(LARGEST_FILE_BYTES)}")
         if max(self.unpacked_bytes, together) > MOST_BYTES:
             raise _Bomb(f"unpacks to more than {format_size(MOST_BYTES)} with the others")
-        if together > _SMALL and together > _LARGEST_RATIO * packed:
+        if together > _SMALL and together > LARGEST_RATIO * packed:
             raise _Bomb(
-                f"unpacks to more than {_LARGEST_RATIO} times its {format_size(packed)}, as no "
+                f"unpacks to more than {LARGEST_RATIO} times its {format_size(packed)}, as no "
                 "result does"
             )
+
+
+def _fact(error: Exception) -> str:
+    if isinstance(error, UnicodeError):
+        return "cannot be unpacked: a name in it is no text"
+    return f"cannot be unpacked: {'it is cut' if isinstance(error, EOFError) else error}"
 
 
 def _kind(path: Path) -> str | None:
@@ -332,10 +340,14 @@ class _Zstd(RawIOBase):
 
 
 def _errors() -> tuple[type[Exception], ...]:
+    """List what damaged archives raise; names that are no UTF-8 a ValueError, and unknown versions
+    of zip NotImplementedError."""
     import zstandard
 
     return (
+        NotImplementedError,
         OSError,
+        ValueError,
         EOFError,
         zlib.error,
         lzma.LZMAError,

@@ -147,9 +147,19 @@ def workload_text(workload: Workload) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """Shorten text to `width` terminal cells in its middle: names differ at either end."""
+    """Shorten text to `width` terminal cells in its middle: names differ at either end. Of
+    settings (`key=value key=value`), the keys are shortened."""
     if cell_len(text) <= width:
         return text
+    pairs = [word.partition("=") for word in text.split(" ")]
+    if all(key and value for key, _, value in pairs):
+        for most in range(max(len(key) for key, _, _ in pairs) - 1, 0, -1):
+            shown = " ".join(
+                f"{key if len(key) <= most + 1 else f'{key[:most]}…'}={value}"
+                for key, _, value in pairs
+            )
+            if cell_len(shown) <= width:
+                return shown
     if width < 3:
         return set_cell_size(text, max(0, width)).rstrip()
     head = (width - 1) // 2

@@ -1,8 +1,8 @@
-"""Calls to a file system that may not answer, each in a process that can be abandoned.
+"""Calls to a file system that may not answer, in a process that can be abandoned.
 
-    python -I -S file_system_calls.py < REQUEST
+    python -I -S file_system_calls.py < REQUESTS
 
-REQUEST is a JSON object: `call` (a function below) and its arguments. The answer on stdout is
+Each line is a JSON object: `call` (a function below) and its arguments. The line that answers is
 `{"answer": ...}`, or `{"errno", "text"}` after an OSError. It is a separate program with the
 standard library alone: a FUSE mount or NFS whose server is gone blocks a process even against
 SIGKILL.
@@ -124,17 +124,18 @@ CALLS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def main() -> int:
-    request = json.load(sys.stdin)
-    call = CALLS[request.pop("call")]
-    try:
-        answer: Mapping[str, Any] = {"answer": call(**request)}
-    except OSError as error:
-        answer = {"errno": error.errno, "text": error.strerror or str(error)}
-    # ASCII: a name may hold bytes that are no UTF-8.
-    sys.stdout.write(json.dumps(answer))
-    return 0
+def main() -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        call = CALLS[request.pop("call")]
+        try:
+            answer: Mapping[str, Any] = {"answer": call(**request)}
+        except OSError as error:
+            answer = {"errno": error.errno, "text": error.strerror or str(error)}
+        # ASCII: a name may hold bytes that are no UTF-8.
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

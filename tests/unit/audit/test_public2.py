@@ -14,7 +14,7 @@ from leadline.audit.evidence import CellEvidence, Place, RunEvidence, TrialEvide
 from leadline.audit.registry import RULES, audit_output
 from leadline.findings import Finding, Severity
 from leadline.formats.fio.json_output import parse_fio_json
-from leadline.formats.fio.logs import read_log, windows
+from leadline.formats.fio.logs import Window, read_log, windows
 from leadline.formats.result import JobResult, Latency
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import Judge, Stored, cell
@@ -238,3 +238,26 @@ def test_a_published_cap_is_flat_over_depth(public2: Path) -> None:
     assert found.evidence["iops"] == pytest.approx(497, abs=2)
     assert (found.evidence["fewest_in_flight"], found.evidence["most_in_flight"]) == (1, 128)
     assert "randwrite" in found.message
+
+
+# --- windows of other lengths --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length_s", [0.05, 0.5, 0.8, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("later", [1000.0, 600.0])
+def test_a_rate_is_that_of_its_windows_whatever_their_length(length_s: float, later: float) -> None:
+    """A hundred windows, which tools write every 50 ms to every 5 s."""
+    count = max(100, round(30 / length_s))
+    made = job(replace(done(iops=1000.0), runtime_s=count * length_s), rw="randread", numjobs="2")
+    series = tuple(
+        Window((number + 1) * length_s, 1000.0 if number < count // 2 else later)
+        for number in range(count)
+    )
+    evidence = TrialEvidence(place=Place(), output=output(made), windows={Op.READ: series})
+    found = ask(evidence, "not-steady")
+    assert len(found) == (later < 1000)
+    for finding in found:
+        numbers = finding.evidence
+        assert numbers["round_1_iops"] == pytest.approx(1000, rel=0.05)
+        assert numbers["round_5_iops"] == pytest.approx(600, rel=0.05)
+        assert numbers["jump_at_s"] == pytest.approx(count // 2 * length_s, abs=2 * length_s + 1)

@@ -15,8 +15,8 @@ def test_a_path_gives_target_level_workload_client_and_their_number() -> None:
     fields = template.match("rep3/small/150Gi/4/random-rw/4k/vm-2-fio.json")
     assert fields is not None
     place = place_of(template, fields)
-    assert (place.target, place.workload, place.client) == ("rep3", "random-rw", "vm-2")
-    assert place.level == "vm_size=small pvc_size=150Gi concurrency=4 block_size=4k"
+    assert (place.target, place.workload, place.client) == ("rep3", "random-rw 4k", "vm-2")
+    assert place.level == "vm_size=small pvc_size=150Gi concurrency=4"
     assert place.clients == 4
 
 
@@ -44,6 +44,7 @@ def test_roles_can_be_given_and_fields_ignored() -> None:
         ("**/{workload}.json", "x/y/a.json", True),
         ("{workload}.json", "x/a.json", False),
         ("{workload}/*.json", "a/b.json", True),
+        ("{workload=word}.{client}/*.json", "4kread.c1.ceph.com/b.json", True),
         ("{workload}.json", "a.json.bak", False),
     ],
 )

@@ -24,6 +24,7 @@ from leadline.inventory.ceph.dumps import read_client_place, read_lab
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.topology import PlacementGroup, read_placement_groups
 from leadline.inventory.diff import (
+    AT_REST,
     Below,
     Difference,
     Differing,
@@ -89,6 +90,7 @@ def conditions(
         parts.append(kubernetes_differences(around[0], around[1], classes))
     if clusters[0] and clusters[1]:
         parts.append(ceph_differences(clusters[0], clusters[1], pools))
+    known: set[str] = set()
     if any(given) or any(target.facts for pair in targets.values() for target in pair):
         both = [
             {
@@ -97,13 +99,14 @@ def conditions(
             }
             for at in (0, 1)
         ]
-        parts.append(
-            facts_differences(
-                (cluster_facts(clusters[0], given[0]), cluster_facts(clusters[1], given[1])),
-                {subject: (both[0][subject], both[1][subject]) for subject in targets},
-                reported=set(pools) if clusters[0] and clusters[1] else None,
-            )
+        of_facts = facts_differences(
+            (cluster_facts(clusters[0], given[0]), cluster_facts(clusters[1], given[1])),
+            {subject: (both[0][subject], both[1][subject]) for subject in targets},
+            reported=set(pools) if clusters[0] and clusters[1] else None,
         )
+        # An inventory may lack what facts of the targets state.
+        known = {AT_REST} - set(of_facts.unknown)
+        parts.append(of_facts)
     budgets = [lab.cpu_per_host if (lab := recorded_lab(side)) else None for side in sides]
     single = (round_trip_difference(*trips), cpu_budget_difference(*budgets))
     parts.append(Differing(differences=tuple(filter(None, single))))
@@ -163,7 +166,11 @@ def conditions(
         differences=explained,
         identical=tuple(label for part in parts for label in part.identical),
         explanations=explanations,
-        unknown=tuple(dict.fromkeys(label for part in parts for label in part.unknown)),
+        unknown=tuple(
+            label
+            for label in dict.fromkeys(label for part in parts for label in part.unknown)
+            if label not in known
+        ),
     )
 
 

@@ -53,9 +53,12 @@ from leadline.analysis.explain.systems import ReadFrom, SystemFacts
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference, PossibleEffect
 from leadline.metrics import Op
+from leadline.plan.facts import LEVELS
 
 # Causes that usually show in the figures.
 _EXPECTED = (REDUNDANCY, "wire", "at rest", "media")
+# Failure domains by width, from 1.
+_WIDTH = {level: width for width, level in enumerate(LEVELS, start=1)}
 _INCONCLUSIVE = (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE)
 _CLOSES = {Account.ACCOUNTS_FOR: True, Account.PARTLY: False, Account.EXCEEDS: False}
 
@@ -379,7 +382,9 @@ def _list_causes(
         if evidence.causes != (ZONES,)
         or not all(index in covered for index in evidence.cell.indices(CHANGED))
     ]
-    for group in _grouped(open_, lambda one: (one.causes, one.cell.speed in CHANGED)):
+    for group in _grouped(
+        open_, lambda one: (one.causes, one.cell.speed in CHANGED, _opposite(one))
+    ):
         codes = group[0].causes
         yield PossibleCauses(
             paths=cite_paths(codes, group),
@@ -389,7 +394,30 @@ def _list_causes(
             inseparable=find_inseparable(codes, every),
             labels_only=codes == (LABELS,) and not facts.both_known,
             given=facts.given and not facts.both_known,
+            opposite=_opposite(group[0]),
         )
+
+
+def _opposite(evidence: CellEvidence) -> bool:
+    """Return whether the only cause is the failure domain, and the cell changed the other way:
+    faster with copies farther apart, or slower with copies closer together."""
+    domains = [
+        (_WIDTH.get(difference.baseline, 0), _WIDTH.get(difference.candidate, 0))
+        for _, difference in evidence.effects
+        if difference.path.endswith(".failure_domain")
+    ]
+    if evidence.causes != (ZONES,) or not domains or not all(map(all, domains)):
+        return False
+    cell = evidence.cell
+    if all(before < after for before, after in domains):
+        expected = Verdict.WORSE
+    elif all(before > after for before, after in domains):
+        expected = Verdict.BETTER
+    else:
+        return False
+    # What the sentence on the cell states.
+    direction = cell.speed if cell.speed in CHANGED else cell.tail
+    return direction in CHANGED and direction is not expected
 
 
 def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:

@@ -180,11 +180,13 @@ class ImpliedRoundTrip(Explanation):
 class PossibleCauses(Explanation):
     """All causes that apply to the cells. `labels_only`: labels of a plan, without inventories.
     `given`: they are among the facts that a user gave, and other differences are unknown.
-    `inseparable` groups the codes of causes that apply to the same cells."""
+    `opposite`: their effect is known to be the opposite of the change. `inseparable` groups the
+    codes of causes that apply to the same cells."""
 
     causes: tuple[Cause, ...]
     labels_only: bool = False
     given: bool = False
+    opposite: bool = False
     inseparable: tuple[tuple[str, ...], ...] = ()
 
 

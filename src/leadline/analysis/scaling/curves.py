@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from leadline import errors
@@ -54,7 +54,8 @@ def load_of(workload: Workload, op: Op) -> PointLoad | None:
         options = workload.recorded.options
         # fio reports the options that it was given; its defaults are depth 1 and one job.
         whole = workload.recorded.tool == "fio" and bool({"rw", "readwrite"} & options.keys())
-        return _of_recorded(JobOptions(raw=options, whole=whole), op)
+        load = _of_recorded(JobOptions(raw=options, whole=whole), op)
+        return load and _with_clients(load, max(1, workload.clients))
     phase = _phase(workload, op)
     if phase is None:
         return None
@@ -103,6 +104,11 @@ def _of_recorded(options: JobOptions, op: Op) -> PointLoad | None:
         op_share=of_op / offered if offered else 1.0,
         family=" ".join(filter(None, family)),
     )
+
+
+def _with_clients(load: PointLoad, clients: int) -> PointLoad:
+    offered = load.offered_iops
+    return replace(load, clients=clients, offered_iops=offered and clients * offered)
 
 
 def _offered(options: JobOptions, jobs: int) -> tuple[float, float]:

@@ -157,7 +157,7 @@ def _percentiles(evidence: JobEvidence, name: str, latency: Latency) -> Iterator
     rounding = evidence.rounding
     printed = sorted(latency.percentiles.items())
     for (q, low), (higher, high) in pairwise(printed):
-        if low > high * (1 + rounding(low) + rounding(high)):
+        if low > high and low > high * (1 + rounding(low) + rounding(high)):
             yield (
                 f"p{q * 100:.6g} of the {name} latency is {low * 1e6:.3f} us, more than "
                 f"p{higher * 100:.6g} with {high * 1e6:.3f} us"

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -118,6 +119,8 @@ def find_json(
     return _find_all(content.decode("utf-8", "replace"), marks)
 
 
+# The same paths are in every document.
+@lru_cache(maxsize=4096)
 def key_path(where: str, key: str) -> str:
     """Format the JSON path of a key; a long key is cut."""
     key = key if len(key) <= 60 else key[:60] + "..."

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from leadline.formats.fio.json_import import log_prefixes
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Note, NoteKind
 from leadline.plan.yaml_positions import YamlFault, load_positioned
@@ -23,7 +24,7 @@ from leadline.plan.yaml_positions import YamlFault, load_positioned
 TOOL: Final = "cbt"
 _FILE = re.compile(r"(?P<json>json_)?output\.(?P<process>\d+)(?:\.(?P<host>.+))?", re.DOTALL)
 # fio's logs of one process: `output.0_iops.1.log.client`, which _FILE does not take either.
-_DIGEST = re.compile(r"id-[0-9a-zA-Z]+")
+_DIGEST = re.compile(r"id-[0-9a-zA-Z]+|id\d{6,}")
 _ITERATION = re.compile(r"\d{8}")
 _PARAMETER = re.compile(r"(?P<name>[a-z_]+)-0*(?P<value>\d+)", re.ASCII)
 _CONFIG: Final = "benchmark_config.yaml"
@@ -254,4 +255,5 @@ IMPORTER = Importer(
     recognises=_recognises,
     read=read_cbt,
     bundles=_bundles,
+    log_prefixes=log_prefixes,
 )

@@ -11,7 +11,15 @@ from statistics import median
 from leadline.inventory.ceph.model import CephInventory, Health, Osd, Wire, WireMode
 from leadline.inventory.ceph.topology import compute_spread
 from leadline.inventory.diff.ceph_pools import compare_media, compare_pools
-from leadline.inventory.diff.model import Collector, Difference, Differing, Fact, Topic, within
+from leadline.inventory.diff.model import (
+    AT_REST,
+    Collector,
+    Difference,
+    Differing,
+    Fact,
+    Topic,
+    within,
+)
 from leadline.text import counted, listed, percent
 from leadline.units import format_latency
 
@@ -215,7 +223,7 @@ def _compare_encryption(found: Collector, base: CephInventory, candidate: CephIn
         rest = [text or "on no OSD that the cluster knows of" for text in crypts]
         found.compare("encryption.at_rest", Topic.ENCRYPTION, rest, same="dm-crypt on all OSDs")
     else:
-        found.unknown.append("encryption at rest")
+        found.unknown.append(AT_REST)
 
 
 def _format_wire(mode: WireMode) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from leadline.inventory.diff.model import Collector, Differing, Fact, Topic
+from leadline.inventory.diff.model import AT_REST, Collector, Differing, Fact, Topic
 from leadline.plan.facts import ClusterFacts, TargetFacts
 from leadline.text import counted
 from leadline.units import format_size
@@ -109,7 +109,7 @@ _TARGET: tuple[Fact[TargetFacts], ...] = (
     Fact("redundancy", Topic.REDUNDANCY, _redundancy, what="redundancy"),
     Fact("min_size", Topic.REDUNDANCY, lambda one: _number(one.min_size), what="min_size"),
     Fact("device_class", Topic.MEDIA, lambda one: one.media, what="media"),
-    Fact("encrypted", Topic.ENCRYPTION, _encrypted, what="encryption at rest"),
+    Fact("encrypted", Topic.ENCRYPTION, _encrypted, what=AT_REST),
     Fact(
         "access",
         Topic.VOLUMES,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from leadline.text import sentence
 
 System = TypeVar("System")
+# What inventories and facts of targets both may report.
+AT_REST: Final = "encryption at rest"
 
 
 class Topic(StrEnum):

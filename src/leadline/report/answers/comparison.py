@@ -128,7 +128,8 @@ class SummaryOutput(Output):
 
 
 class CompareOutput(Output):
-    """`baseline` and `candidate` are the names of the two systems."""
+    """`baseline` and `candidate` are the names of the two systems. `unknown` are properties that
+    not both of them report: they may differ; left out where there are none."""
 
     schema_: Literal["leadline/compare/1"] = Field(default="leadline/compare/1", alias="schema")
     by: str
@@ -139,6 +140,7 @@ class CompareOutput(Output):
     cells: list[ComparedOutput]
     differences: list[DifferenceOutput]
     identical: list[str]
+    unknown: list[str] = Field(default_factory=list, exclude_if=lambda given: not given)
     explanations: list[ExplanationOutput]
     baseline_alone: list[str]
     candidate_alone: list[str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure
@@ -25,11 +25,6 @@ from leadline.plan.footprint import target_footprint
 from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
 from leadline.report.answers.base import CellOutput, FindingOutput, Output
-from leadline.report.answers.comparison import CompareOutput
-from leadline.report.answers.layers import LayersOutput
-from leadline.report.answers.ranking import RankOutput, RecommendOutput
-from leadline.report.answers.scaling import ScaleOutput
-from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
 from leadline.report.render.rows import Row, render_rows
 
 
@@ -236,26 +231,6 @@ class CheckOutput(Output):
     prefill_bytes: int = 0
     writes: list[CheckedWrite] = Field(default_factory=list)
     faults: list[FaultOutput] = Field(default_factory=list)
-
-
-SCHEMAS: dict[str, type[BaseModel]] = {
-    "audit": AuditOutput,
-    "check": CheckOutput,
-    "compare": CompareOutput,
-    "import": ImportOutput,
-    "inventory": InventoryOutput,
-    "lab": LabOutput,
-    "layers": LayersOutput,
-    "list": ListOutput,
-    "plan": PlanOutput,
-    "pools": PoolsOutput,
-    "rank": RankOutput,
-    "recommend": RecommendOutput,
-    "run": RunOutput,
-    "scale": ScaleOutput,
-    "show": ShowOutput,
-    "verify": VerifyOutput,
-}
 
 
 def run_output(run: Run, findings: Iterable[Finding]) -> RunOutput:

@@ -17,7 +17,7 @@ from leadline.report.cells import (
     records_table,
     section,
 )
-from leadline.report.document import Cell, Column, Document, Section, Table
+from leadline.report.document import Cell, Column, Document, Section, Table, shorten_levels
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
     NOT_SHOWN,
@@ -42,12 +42,13 @@ def ranking_document(run: Run, ranking: Ranking, protections: Mapping[str, Prote
     not_measured = bullets(f"{unmeasured_text(part)}." for part in ranking.question.not_measured)
     if not_measured:
         sections.append(section("Not measured", "not-measured", not_measured))
-    return Document(
+    document = Document(
         title=f"Ranking of {run.id}",
         subtitle=f"by {ranking.question.name}",
         summary=tuple(_summary(ranking, protections)),
         sections=(*sections, *redaction_sections(run)),
     )
+    return shorten_levels(document, (cell.level for cell in run.plan.cells))
 
 
 def _summary(ranking: Ranking, protections: Mapping[str, Protection]) -> list[str]:

@@ -31,6 +31,7 @@ from leadline.report.answers.comparison import compare_output
 from leadline.report.answers.layers import layers_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
+from leadline.report.answers.schemas import SCHEMAS
 from leadline.report.answers.systems import (
     LabOutput,
     OnePoolOutput,
@@ -120,9 +121,9 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
     }
 
 
-@pytest.mark.parametrize("verb", sorted(contracts.SCHEMAS))
+@pytest.mark.parametrize("verb", sorted(SCHEMAS))
 def test_outputs_fit_their_schemas(run: Run, layers: Run, verb: str) -> None:
-    schema = contracts.SCHEMAS[verb].model_json_schema(by_alias=True)
+    schema = SCHEMAS[verb].model_json_schema(by_alias=True)
     output = json.loads(outputs(run, layers)[verb].model_dump_json(by_alias=True))
     assert output["schema"] == f"leadline/{verb}/1"
     jsonschema.Draft202012Validator.check_schema(schema)

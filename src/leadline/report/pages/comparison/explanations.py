@@ -203,6 +203,9 @@ def _(found: PossibleCauses, name: Name) -> list[str]:
         ]
     if len(found.causes) == 1:
         among = " among the given facts" if found.given else ""
+        if found.opposite:
+            only = f"{where}: the only relevant difference{among} is {causes}"
+            return [f"{only}, which has the opposite effect.", "It does not explain this change."]
         return [
             f"{where}: the only relevant difference{among} is {causes}.",
             sentence("; ".join(found.causes[0].mechanisms)),

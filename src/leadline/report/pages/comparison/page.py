@@ -21,6 +21,7 @@ from leadline.report.document import (
     Marks,
     Paragraph,
     Section,
+    shorten_levels,
 )
 from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
 from leadline.report.pages.comparison.explanations import explanation_text
@@ -105,7 +106,7 @@ def comparison_document(
 ) -> Document:
     """Build the whole page; the same comparison gives the same document."""
     marks = SideMarks(comparison)
-    return Document(
+    document = Document(
         title=_title(comparison),
         subtitle=_subtitle(comparison),
         summary=(*summary(comparison), *_verified(comparison, verifications)),
@@ -128,6 +129,7 @@ def comparison_document(
         ),
         marked=marks.all,
     )
+    return shorten_levels(document, (cell.level for cell in comparison.cells))
 
 
 def comparison_summary(comparison: Comparison) -> Document:
@@ -138,7 +140,7 @@ def comparison_summary(comparison: Comparison) -> Document:
         id="changes",
         blocks=(brief_table("changes-brief", comparison, marks),),
     )
-    return Document(
+    document = Document(
         title=_title(comparison),
         subtitle=_subtitle(comparison),
         summary=summary(comparison),
@@ -152,6 +154,7 @@ def comparison_summary(comparison: Comparison) -> Document:
         ),
         marked=marks.all,
     )
+    return shorten_levels(document, (cell.level for cell in comparison.cells))
 
 
 def comparison_section(comparison: Comparison, marks: Marks) -> Section:

@@ -570,7 +570,11 @@ def bottom_line(comparison: Comparison) -> tuple[str, ...]:
         if ahead:
             what = listed(f"{part.noun} ({_part_count(part, verdict)})" for part in ahead)
             texts.append(f"{name} is faster than {against} for {what}.")
-    neither = [part for part in parts if part.leader is None]
+    split = [part for part in parts if part.direction is None and changed(part.cells)]
+    if split:
+        what = listed(f"{part.noun} ({_tally(part, base, other)})" for part in split)
+        texts.append(f"Mixed results for {what}.")
+    neither = [part for part in parts if part.leader is None and part not in split]
     if neither:
         what = listed(f"{part.noun} ({_tally(part, base, other)})" for part in neither)
         texts.append(f"Neither is ahead in at least half of the cells for {what}.")

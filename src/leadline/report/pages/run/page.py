@@ -26,6 +26,7 @@ from leadline.report.document import (
     Paragraph,
     Section,
     finding_list,
+    shorten_levels,
 )
 from leadline.report.pages.comparison.takeaways import (
     DEPTH_NOT_REACHED,
@@ -278,7 +279,7 @@ def run_document(
     loads = study_of(run, figures, findings)
     of_layers, layers = layers_of_page(run, findings)
     load = (*of_layers, *(load_sentences(loads) if loads else ()))
-    return Document(
+    document = Document(
         title=f"Run {run.id}",
         subtitle=_subtitle(run),
         summary=headline(run, figures, findings, marks, verification, ranking, comparisons, load),
@@ -315,6 +316,7 @@ def run_document(
         ),
         marked=marks.all,
     )
+    return shorten_levels(document, (cell.level for cell in run.plan.cells))
 
 
 def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
@@ -329,13 +331,14 @@ def findings_document(
 ) -> Document:
     """Build the audit of a run, without the run's numbers."""
     marks = Marks(findings)
-    return Document(
+    document = Document(
         title=f"Audit of {run.id}",
         subtitle=_subtitle(run),
         summary=headline(run, figures, findings, marks),
         sections=(*_unfinished(run), _findings(findings, marks)),
         marked=marks.all,
     )
+    return shorten_levels(document, (cell.level for cell in run.plan.cells))
 
 
 def _where(run: Run) -> str:

@@ -1,0 +1,39 @@
+"""The JSON answer of each verb, by the verb's name."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.layers import LayersOutput
+from leadline.report.answers.ranking import RankOutput, RecommendOutput
+from leadline.report.answers.run import (
+    AuditOutput,
+    CheckOutput,
+    ImportOutput,
+    ListOutput,
+    RunOutput,
+    ShowOutput,
+    VerifyOutput,
+)
+from leadline.report.answers.scaling import ScaleOutput
+from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
+
+SCHEMAS: dict[str, type[BaseModel]] = {
+    "audit": AuditOutput,
+    "check": CheckOutput,
+    "compare": CompareOutput,
+    "import": ImportOutput,
+    "inventory": InventoryOutput,
+    "lab": LabOutput,
+    "layers": LayersOutput,
+    "list": ListOutput,
+    "plan": PlanOutput,
+    "pools": PoolsOutput,
+    "rank": RankOutput,
+    "recommend": RecommendOutput,
+    "run": RunOutput,
+    "scale": ScaleOutput,
+    "show": ShowOutput,
+    "verify": VerifyOutput,
+}
