@@ -65,23 +65,27 @@ class EstimateOutput(Output):
     high: float
 
 
-class CellTestOutput(Output):
-    """The test of round trips as the cause of one cell's added latency, in seconds per I/O.
+class ShareOutput(Output):
+    """Expected / measured change. `account` is `accounts for`, `partly`, `exceeds` or
+    `inconclusive`. `value` is null for another direction, `high` where the measured change may be
+    nothing."""
 
-    `account` is `accounts for`, `partly`, `exceeds` or `inconclusive`. `share` is expected /
-    measured; the upper end of its interval is null where the measured change may be nothing.
-    """
+    account: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class CellTestOutput(Output):
+    """The test of round trips as the cause of one cell's added latency, in seconds per I/O."""
 
     target: str
     workload: str
     level: str
     op: str
-    account: str
     measured: EstimateOutput | None
     expected: EstimateOutput
-    share: float | None
-    share_low: float | None
-    share_high: float | None
+    share: ShareOutput
 
 
 class ExplanationOutput(Output):
@@ -202,15 +206,16 @@ def _tests(explanation: Explanation) -> tuple[CellTest, ...]:
 
 
 def _cell_test(test: CellTest) -> CellTestOutput:
-    share = test.share
+    share, high = test.share, test.share.high
     return CellTestOutput.from_records(
         test,
-        account=share.account.value,
         measured=test.measured and EstimateOutput.from_records(test.measured),
         expected=EstimateOutput.from_records(test.expected),
-        share=share.value,
-        share_low=share.low,
-        share_high=share.high if share.high is not None and math.isfinite(share.high) else None,
+        share=ShareOutput.from_records(
+            share,
+            account=share.account.value,
+            high=high if high is not None and math.isfinite(high) else None,
+        ),
     )
 
 

@@ -196,6 +196,8 @@ def _(found: ImpliedRoundTrip, name: Name) -> list[str]:
 def _(found: PossibleCauses, name: Name) -> list[str]:
     where = _where(found.group, name, tally=True)
     causes = listed(_cause(cause, name) for cause in found.causes)
+    # The cells are counted by their speed, which is not what changed with percentiles alone.
+    counted_against = [] if found.group.percentiles_only else _counter_evidence(found.causes)
     if found.labels_only:
         return [
             f"{where}: the only known difference is {causes}.",
@@ -209,7 +211,7 @@ def _(found: PossibleCauses, name: Name) -> list[str]:
         return [
             f"{where}: the only relevant difference{among} is {causes}.",
             sentence("; ".join(found.causes[0].mechanisms)),
-            *_counter_evidence(found.causes),
+            *counted_against,
         ]
     labels = {cause.code: cause.label for cause in found.causes}
     return [
@@ -219,7 +221,7 @@ def _(found: PossibleCauses, name: Name) -> list[str]:
             "same cells."
             for codes in found.inseparable
         ),
-        *_counter_evidence(found.causes),
+        *counted_against,
         "" if found.inseparable else "One comparison cannot separate their shares.",
     ]
 
