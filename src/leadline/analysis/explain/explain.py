@@ -48,6 +48,7 @@ from leadline.analysis.explain.round_trips import (
     count_round_trips,
     find_path_change,
     implied_round_trip_s,
+    is_hidden,
 )
 from leadline.analysis.explain.systems import ReadFrom, SystemFacts
 from leadline.analysis.verdicts import Verdict
@@ -188,7 +189,7 @@ def _outcome_key(evidence: CellEvidence) -> Hashable:
     cost, cell, expected = evidence.cost, evidence.cell, evidence.expected
     assert cost is not None
     assert expected is not None
-    if _account(evidence) is Account.INCONCLUSIVE and expected.low <= 0 <= expected.high:
+    if _account(evidence) is Account.INCONCLUSIVE and is_hidden(cell.depth, expected):
         return "hidden by queues"
     return (
         _path_key(evidence),
@@ -304,7 +305,8 @@ def _imply_round_trip(
         change = find_path_change(cell.op, *pools, streaming=cell.streaming)
         # A longer path must take longer, a shorter one less.
         if change and (change.candidate.most > change.base.most) == (added_s > 0):
-            ends = [abs(end) for end in cell.added_interval_s or (added_s,)]
+            sign = -1 if added_s < 0 else 1
+            ends = [max(0.0, sign * end) for end in cell.added_interval_s or (added_s,)]
             found.append((evidence, change, implied_round_trip_s(ends, change)))
     if not found:
         return

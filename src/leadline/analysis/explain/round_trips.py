@@ -217,6 +217,11 @@ def with_queue(added: Estimate, latencies_s: tuple[float, float], depth: int | N
     return Estimate(value=added.value, low=low, high=added.high)
 
 
+def is_hidden(depth: int | None, added: Estimate) -> bool:
+    """Return whether queues may hide all of a cost (`with_queue`)."""
+    return depth != 1 and added.low <= 0 <= added.high
+
+
 # --- the inverse: which round trip would account for a change ------------------------------------
 
 _LOCAL = RoundTrips(least=0.0, most=0.0, expected=0.0, path=None)

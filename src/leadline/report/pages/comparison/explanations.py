@@ -25,7 +25,7 @@ from leadline.analysis.explain.facts import (
     UnchangedDespiteRoundTrips,
     Unknown,
 )
-from leadline.analysis.explain.round_trips import Cost, RoundTrips
+from leadline.analysis.explain.round_trips import Cost, RoundTrips, is_hidden
 from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
@@ -415,9 +415,10 @@ def _account(found: RoundTripCost, name: Name) -> str:
 
 
 def _is_queued(found: RoundTripCost) -> bool:
-    """Whether queues may hide a part of the cost, so that the test decides nothing."""
+    """Return whether queues may hide all of the cost, so that the test decides nothing."""
+    one = found.group.depths == (1,)
     return found.account is Account.INCONCLUSIVE and any(
-        test.expected.low <= 0 <= test.expected.high for test in found.tests
+        is_hidden(1 if one else None, test.expected) for test in found.tests
     )
 
 

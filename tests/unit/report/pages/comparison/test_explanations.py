@@ -201,11 +201,31 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
         (
             failing(
                 Account.INCONCLUSIVE,
+                group=replace(READS, depths=(16,)),
                 tests=(cell_test(Account.INCONCLUSIVE, expected=estimate(0.7, 0.0, 0.8)),),
             ),
             (
-                "Reads on rep3, QD1: +850 us measured. I/Os in flight together also wait for each "
+                "Reads on rep3, QD16: +850 us measured. I/Os in flight together also wait for each "
                 "other: round trips cannot be tested here."
+            ),
+        ),
+        (
+            failing(
+                Account.INCONCLUSIVE,
+                group=replace(READS, single_trials=True),
+                cost=replace(COST.cost, base_placed=False, candidate_placed=False),
+                tests=(
+                    cell_test(
+                        Account.INCONCLUSIVE, 0.9, 0.0, 1.3, expected=estimate(0.7, 0.0, 1.0)
+                    ),
+                ),
+            ),
+            (
+                "Reads on rep3, QD1: +850 us (+800 us to +900 us) measured, +700 us (+0 us to +1 "
+                "ms) expected (0.67 round trips x 1.03 ms, client to primary). The test of network "
+                "distance is inconclusive: 90 % (0 % to 130 %). Single trials: the intervals are "
+                "the published scatter of repeats. The placement on the baseline and the candidate "
+                "is unknown: all that CRUSH may choose are expected."
             ),
         ),
         (
