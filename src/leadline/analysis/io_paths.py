@@ -33,8 +33,8 @@ from enum import StrEnum
 # A step: the places at both ends of its round trips.
 Step = tuple[tuple[str, str], ...]
 
-# Possible acting sets are enumerated up to this number; of more, as many are drawn.
-_ENUMERATED = 4000
+# Possible acting sets are enumerated up to this number; of more, as many are rotated or drawn.
+_ENUMERATED = 1000
 
 
 class IoPath(StrEnum):
@@ -226,10 +226,16 @@ def draw_placement(
     if _count_draws(len(places), size, data) <= _ENUMERATED:
         return _enumerate(places, size, data, apart=apart)
     names = list(places)
-    if apart and size <= len(names) and len(set(places.values())) == 1:
-        # Alike places: rotation gives each of them each position once.
-        turns = (names[turn:] + names[:turn] for turn in range(len(names)))
-        return tuple(ActingSet(members=tuple(turn[:size]), data=data) for turn in turns)
+    if apart and size <= len(names):
+        # Rotation gives each place each position once: exact for places that are alike.
+        return tuple(
+            ActingSet(
+                members=tuple((names[turn:] + names[:turn])[:size]),
+                data=data,
+                weight=places[names[turn]],
+            )
+            for turn in range(len(names))
+        )
     chance = random.Random(0)
     return merge_alike(
         ActingSet(members=tuple(_draw(places, size, chance, apart=apart)), data=data)
