@@ -20,7 +20,7 @@ from leadline.analysis.explain.systems import (
 )
 from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph.dumps import read_client_place, read_lab
+from leadline.inventory.ceph.dumps import Dumps, read_client_place, read_lab
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.topology import PlacementGroup, read_placement_groups
 from leadline.inventory.diff import (
@@ -51,7 +51,6 @@ from leadline.plan.models import Target
 from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
 
 Known = TypeVar("Known")
-_MOMENTS: tuple[Literal["start"], Literal["end"]] = ("start", "end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,8 @@ def conditions(
     ]
     found += _workloads(baseline, candidate, subjects)
     found += _engines_and_preparation(baseline, candidate)
-    groups = _placement_groups(baseline), _placement_groups(candidate)
+    dumps = _system_dumps(baseline, "start"), _system_dumps(candidate, "start")
+    groups = _placement_groups(baseline, dumps[0]), _placement_groups(candidate, dumps[1])
     placements = _known_pairs(
         {
             subject: tuple(
@@ -142,7 +142,7 @@ def conditions(
                     around=around[at],
                     given=given[at],
                     groups=groups[at],
-                    client=_client_place(sides[at], clusters[at], target),
+                    client=_client_place(sides[at], dumps[at], clusters[at], target),
                 )
                 for at, target in enumerate(pair)
             )
@@ -228,15 +228,21 @@ def _network(side: Side, subject: str) -> Network | None:
     )
 
 
-def _placement_groups(side: Side) -> Mapping[int, Sequence[PlacementGroup]]:
-    """Return the placement groups of a system's cluster; without pools whose placement changed
-    during the run."""
+def _system_dumps(side: Side, moment: Literal["start", "end"]) -> Dumps:
+    """Return the dumps of a system's cluster; empty where they are unknown."""
     name = only_cluster(side)
     try:
-        start, end = (
-            read_placement_groups(side.run.system_dumps(moment, name)) if name else {}
-            for moment in _MOMENTS
-        )
+        return side.run.system_dumps(moment, name) if name else {}
+    except LeadlineError:
+        return {}  # as in `system`
+
+
+def _placement_groups(side: Side, dumps: Dumps) -> Mapping[int, Sequence[PlacementGroup]]:
+    """Return the placement groups at the start of a run; without pools whose placement changed
+    until the end."""
+    try:
+        start = read_placement_groups(dumps)
+        end = read_placement_groups(_system_dumps(side, "end")) if start else {}
     except LeadlineError:
         return {}  # as in `system`
     return {
@@ -244,12 +250,13 @@ def _placement_groups(side: Side) -> Mapping[int, Sequence[PlacementGroup]]:
     }
 
 
-def _client_place(side: Side, inventory: CephInventory | None, target: Target) -> Mapping[str, str]:
+def _client_place(
+    side: Side, dumps: Dumps, inventory: CephInventory | None, target: Target
+) -> Mapping[str, str]:
     """Return the CRUSH location of the load generator, name by level: that of a lab's clients, the
     one that the target's URL gives, or that of an OSD host of its name."""
-    name = only_cluster(side)
     try:
-        found = read_client_place(side.run.system_dumps("start", name)) if name else {}
+        found = read_client_place(dumps)
     except LeadlineError:
         return {}  # as in `system`
     if found:
