@@ -132,6 +132,7 @@ quiesce_s  # txgs kstat
 sequence  # identity of a block device, compared as a whole
 serial  # identity of a block device, compared as a whole
 wwn  # identity of a block device, compared as a whole
+remote_messages  # of an I/O: for the load of links between places
 readable  # io.RawIOBase
 layout_reason  # JSON of import
 slope_interval  # JSON of scale

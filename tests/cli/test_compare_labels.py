@@ -48,7 +48,7 @@ def test_two_cores_against_one_by_their_label(leadline: Leadline, as_run: str) -
     assert rates["rand-read"]["ratio"] == pytest.approx(102000 / 13100)
     assert all("single-trial" in one["reasons"] for one in rates.values())
     said = leadline("compare", as_run, "--by", "cores", "--format", "markdown").out
-    assert "cores alone do not explain them" in said
+    assert "Cores alone do not explain this" in said
     assert "No configuration data confirms it as the cause" in said
 
 

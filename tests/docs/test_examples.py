@@ -67,7 +67,7 @@ def test_as_published_the_systems_cannot_be_compared_and_the_page_says_what_rema
 def test_as_they_ran_they_can_but_for_cached_reads_and_no_cause_is_invented() -> None:
     said = words(AS_RUN)
     assert "cores=2 vs cores=1: writes" in said
-    assert "cores alone do not explain them" in said
+    assert "Cores alone do not explain this" in said
     assert "No configuration data confirms it as the cause" in said
     assert "rand-read read iops: refused by the audit: cache-served-reads" in said
     assert "single trials" in said

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline.analysis.comparison import ComparedCell
-from leadline.analysis.explain.systems import PoolFacts, SystemFacts
+from leadline.analysis.explain.systems import Network, PoolFacts, SystemFacts
 from leadline.analysis.figures import CellFigure, FindingMark, MetricFigure
+from leadline.analysis.io_paths import draw_placement
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import PoolType
@@ -31,11 +32,15 @@ class Row:
     band: float = 0.05
     in_turn: bool = False
     percentile: Verdict | None = None
+    scatter: float | None = 0.02
+    caps: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 def cells(*rows: Row) -> list[ComparedCell]:
     """Two metrics, the speed and the mean latency, of each row; with `percentile` also the verdict
-    of its p99. `in_turn`: one I/O at a time, for which the audit finding_marks the depth."""
+    of its p99. `in_turn`: one I/O at a time, for which the audit finding_marks the depth. `scatter`
+    is half the interval of every ratio, None: no interval."""
     return [one for row in rows for one in _cells(row)]
 
 
@@ -55,7 +60,7 @@ def _cells(row: Row) -> list[ComparedCell]:
             metric=metric,
             baseline_cell=_figure(row, row.base_s),
             candidate_cell=_figure(row, row.candidate_s),
-            judgement=Judgement(verdict=one, evidence=Evidence.TRIALS, band=row.band),
+            judgement=_judgement(row, metric, one),
             depth=row.depth if row.told_depth else None,
             streaming=row.streaming,
             jobs=1,
@@ -64,12 +69,28 @@ def _cells(row: Row) -> list[ComparedCell]:
     ]
 
 
+def _judgement(row: Row, metric: Metric, verdict: Verdict) -> Judgement:
+    ratio = row.candidate_s / row.base_s
+    ratio = ratio if metric.is_latency else 1 / ratio
+    interval = None
+    if row.scatter is not None:
+        interval = (ratio / (1 + row.scatter), ratio * (1 + row.scatter))
+    return Judgement(
+        verdict=verdict,
+        evidence=Evidence.TRIALS,
+        band=row.band,
+        ratio=ratio,
+        interval=interval,
+        reasons=row.reasons,
+    )
+
+
 def _figure(row: Row, latency_s: float) -> CellFigure:
     values: dict[Metric, float | None] = {Metric.IOPS: (row.depth or 1) / latency_s}
     if row.means:
         values[Metric.LATENCY_MEAN] = latency_s
-    mark = FindingMark(code="queue-depth-not-reached", severity=Severity.WARNING)
-    finding_marks = (mark,) if row.in_turn else ()
+    codes = (*(("queue-depth-not-reached",) if row.in_turn else ()), *row.caps)
+    finding_marks = tuple(FindingMark(code=code, severity=Severity.WARNING) for code in codes)
     return CellFigure(
         target=row.target,
         workload=row.workload,
@@ -114,7 +135,8 @@ def erasure(*, k: int = 2, m: int = 1, zones: int = 3) -> PoolFacts:
 def zones_apart(
     base_rtt_s: float | None = 0.0, candidate_rtt_s: float | None = 2e-3, **targets: PoolFacts
 ) -> SystemFacts:
-    """Every target in one zone first, then as given; `rep3` where none is named."""
+    """Every target in one zone first, then as given; `rep3` where none is named. The acting sets
+    are evenly distributed over the zones, and the client is in any of them."""
     pools = targets or {"rep3": replicated()}
     single = {
         name: erasure(k=pool.k, m=pool.m, zones=1)
@@ -123,12 +145,28 @@ def zones_apart(
         for name, pool in pools.items()
     }
     return SystemFacts(
-        pools={name: (single[name], pool) for name, pool in pools.items()},
-        base_rtt_s=base_rtt_s,
-        candidate_rtt_s=candidate_rtt_s,
+        pools={name: (placed(single[name]), placed(pool)) for name, pool in pools.items()},
+        networks=networks(base_rtt_s, candidate_rtt_s, *pools),
         base_known=True,
         candidate_known=True,
     )
+
+
+def placed(pool: PoolFacts) -> PoolFacts:
+    """The pool with the acting sets that CRUSH may choose, each as often as it is likely."""
+    shares = {str(number): 1.0 for number in range(pool.places)}
+    drawn = draw_placement(shares, pool.size, apart=pool.apart, data=max(1, pool.k))
+    return replace(pool, placement=drawn, shares=tuple(shares.items()))
+
+
+def networks(
+    base_rtt_s: float | None, candidate_rtt_s: float | None, *targets: str
+) -> dict[str, tuple[Network | None, Network | None]]:
+    """Round trips of one length between all places."""
+    base, candidate = (
+        None if rtt_s is None else Network.uniform(rtt_s) for rtt_s in (base_rtt_s, candidate_rtt_s)
+    )
+    return dict.fromkeys(targets, (base, candidate))
 
 
 def difference(path: str, baseline: str, candidate: str, target: str = "") -> Difference:

@@ -345,7 +345,7 @@ def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
 
 
 def _summary(sample: Sample) -> Summary | None:
-    """Return the mean of trials and their scatter; None without a published spread or two trials."""
+    """Return a mean and its scatter; None without a published spread or two trials."""
     if sample.spread is not None and sample.value:
         return Summary(
             mean=sample.value, deviation=sample.spread.deviation, number=sample.spread.number

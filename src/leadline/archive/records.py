@@ -92,13 +92,15 @@ class Extent(Record):
 
 class RoundTrip(Record):
     """Round-trip time between two places of a lab's network, measured by ping(8) right before a
-    trial. `asked_s` is the delay that the plan asks for, without what the network takes itself."""
+    trial. `asked_s` is the delay that the plan asks for, without what the network takes itself.
+    `p95_s` is None in archives of earlier versions."""
 
     source: str
     destination: str
     asked_s: float
     min_s: float
     median_s: float
+    p95_s: float | None = None
     samples: int
 
 

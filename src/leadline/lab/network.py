@@ -13,6 +13,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -165,6 +166,7 @@ class RoundTrip(BaseModel):
     received: int
     min_s: float
     median_s: float
+    p95_s: float | None = None
     max_s: float
     raw: str
 
@@ -299,6 +301,7 @@ def parse_ping(text: str, *, source: str, destination: str) -> RoundTrip:
         received=received,
         min_s=min(replies_s),
         median_s=statistics.median(replies_s),
+        p95_s=sorted(replies_s)[math.ceil(0.95 * len(replies_s)) - 1],
         max_s=max(replies_s),
         raw=text,
     )

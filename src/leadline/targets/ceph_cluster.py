@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import tempfile
@@ -145,6 +146,7 @@ class OpenCluster:
                 asked_s=wanted,
                 min_s=path.min_s,
                 median_s=path.median_s,
+                p95_s=path.p95_s,
                 samples=path.received,
             )
             for path in measured
@@ -217,14 +219,15 @@ class OpenCluster:
         """The present state of the cluster: raw dumps by file name, without secrets."""
         dumps = dict(capture(self.connection))
         if self.lab is not None:
-            state = self.lab.state.model_dump_json(
+            state = self.lab.state.model_dump(
+                mode="json",
                 include={
                     *("name", "description", "network_note", "cephfs_note"),
                     "round_trips",
                 },
-                indent=2,
             )
-            dumps["lab.json"] = state.encode()
+            state["client_location"] = self.lab.client_location
+            dumps["lab.json"] = json.dumps(state, indent=2).encode()
         return dumps
 
     def close(self) -> None:

@@ -143,3 +143,20 @@ def test_credentials_are_never_asked_for_and_nothing_is_changed(dumps: dict[str,
     for _, prefix in cluster.asked:
         assert not prefix.startswith(("auth", "config-key get", "config-key dump"))
         assert not {"set", "rm", "create", "enable"} & set(prefix.split())
+
+
+def test_placement_groups_are_kept_without_what_nobody_reads(dumps: dict[str, bytes]) -> None:
+    group = {"pgid": "1.0", "acting": [1, 0], "acting_primary": 1}
+    answer = {"pg_stats": [{**group, "state": "active+clean", "up": [1, 0], "up_primary": 1}]}
+    cluster = Cluster(dumps | {names.PGS.name: json.dumps(answer).encode()})
+    assert json.loads(capture(cluster)[names.PGS.name]) == {"pg_stats": [group]}
+
+
+def test_placement_groups_of_a_huge_cluster_are_not_requested(
+    dumps: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "MOST_PGS", 10)
+    cluster = Cluster(dumps | {names.PGS.name: b"[]"})
+    captured = capture(cluster)
+    assert "pg dump" not in [prefix for _, prefix in cluster.asked]
+    assert names.PGS.name in {item.dump for item in cluster_inventory(captured).not_captured}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from leadline.analysis.explain.accounts import Estimate, Share, share_explained
 from leadline.analysis.explain.effects import REDUNDANCY, ZONES, Effect, find_effects
 from leadline.analysis.explain.facts import Cause, CellGroup, ChangedValue
 from leadline.analysis.explain.operation_cells import OperationCell
-from leadline.analysis.explain.round_trips import Agreement, Cost, compare_with_cost, find_cost
+from leadline.analysis.explain.round_trips import Cost, find_cost, find_path_change, with_queue
 from leadline.analysis.explain.systems import SystemFacts
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
 from leadline.metrics import Op
+from leadline.plan.footprint import OBJECT_BYTES
 
 NETWORK = (ZONES, REDUNDANCY)
 
@@ -23,7 +26,9 @@ class CellEvidence:
 
     `effects` are those that apply to it, the most important first; `causes` the codes of the
     strong ones, else of the weak ones. `added_s` is its added latency, `cost` what round trips
-    add, `agreement` how the two compare.
+    add, `expected` the same with what queues may hide, `share` how much of the added latency this
+    explains (None for a rate at a limit). `longer` says whether its path between zones is longer
+    on the candidate, None: equal or unknown.
     """
 
     cell: OperationCell
@@ -31,7 +36,9 @@ class CellEvidence:
     causes: tuple[str, ...]
     added_s: float | None
     cost: Cost | None
-    agreement: Agreement | None
+    expected: Estimate | None
+    share: Share | None
+    longer: bool | None = None
 
     @property
     def strong_causes(self) -> tuple[str, ...]:
@@ -59,8 +66,13 @@ def collect_evidence(
         ]
         applying.sort(key=lambda pair: pair[0].rank)
         strong = [effect for effect, _ in applying if not effect.weak]
-        cost = find_cost(cell.op, cell.target, facts, streaming=cell.streaming)
-        added_s = cell.added_s
+        added_s, latencies_s = cell.added_s, cell.latencies_s
+        cost = find_cost(
+            cell.op, cell.target, facts, streaming=cell.streaming, objects=_objects(cell, facts)
+        )
+        expected = None
+        if cost is not None and latencies_s is not None:
+            expected = with_queue(cost.added, latencies_s, cell.depth)
         found.append(
             CellEvidence(
                 cell=cell,
@@ -72,12 +84,29 @@ def collect_evidence(
                 ),
                 added_s=added_s,
                 cost=cost,
-                agreement=None
-                if cost is None or added_s is None
-                else compare_with_cost(added_s, cost),
+                expected=expected,
+                share=None
+                if expected is None or added_s is None or cell.caps
+                else share_explained(added_s, cell.added_interval_s, expected),
+                longer=_is_longer(cell, facts),
             )
         )
     return found
+
+
+def _objects(cell: OperationCell, facts: SystemFacts) -> int | None:
+    """Return the number of objects that a workload touches; None if unknown."""
+    size = facts.extents.get((cell.target, cell.workload, cell.level))
+    return math.ceil(size / OBJECT_BYTES) if size else None
+
+
+def _is_longer(cell: OperationCell, facts: SystemFacts) -> bool | None:
+    """Return whether an I/O makes more round trips between zones on the candidate."""
+    pools = facts.pools.get(cell.target)
+    if pools is None:
+        return None
+    change = find_path_change(cell.op, *pools, streaming=cell.streaming)
+    return change.candidate.most > change.base.most if change else None
 
 
 def effects_of_differences(
@@ -113,7 +142,14 @@ def summarise_cells(group: Sequence[CellEvidence]) -> CellGroup:
         from_rates=from_rates,
         closed_loop=closed_loop,
         percentiles_only=percentiles_only,
+        single_trials=any(cell.single_trial for cell in cells),
     )
+
+
+def find_indices(group: Iterable[CellEvidence], verdicts: Iterable[Verdict]) -> tuple[int, ...]:
+    """Return the indices of the metrics with these verdicts, in the comparison."""
+    wanted = tuple(verdicts)
+    return tuple(index for evidence in group for index in evidence.cell.indices(wanted))
 
 
 def summarise_cause(code: str, group: Iterable[CellEvidence]) -> Cause:
@@ -143,6 +179,41 @@ def summarise_cause(code: str, group: Iterable[CellEvidence]) -> Cause:
         mechanisms=tuple(dict.fromkeys(mechanisms)),
         named_by_path=label.named_by_path if label else False,
     )
+
+
+def count_cells(cause: Cause, every: Iterable[CellEvidence]) -> Cause:
+    """Add the number of cells with a verdict that a cause applies to, and of those against it."""
+    applying = _applying(cause.code, every)
+    faster = {True: Verdict.BETTER, False: Verdict.WORSE}
+    return replace(
+        cause,
+        applies=len(applying),
+        unchanged=sum(evidence.cell.speed is Verdict.SAME for evidence in applying),
+        opposed=sum(
+            cause.code == ZONES
+            and evidence.longer is not None
+            and evidence.cell.speed is faster[evidence.longer]
+            for evidence in applying
+        ),
+    )
+
+
+def find_inseparable(
+    codes: Sequence[str], every: Sequence[CellEvidence]
+) -> tuple[tuple[str, ...], ...]:
+    """Group the causes that apply to the same cells: the data cannot separate them."""
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for code in codes:
+        groups.setdefault(tuple(map(id, _applying(code, every))), []).append(code)
+    return tuple(tuple(group) for group in groups.values() if len(group) > 1)
+
+
+def _applying(code: str, every: Iterable[CellEvidence]) -> list[CellEvidence]:
+    return [
+        evidence
+        for evidence in every
+        if evidence.cell.speed is not None and any(one.cause == code for one, _ in evidence.effects)
+    ]
 
 
 def find_other_causes(group: Sequence[CellEvidence]) -> tuple[Cause, ...]:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from leadline import errors
 from leadline.analysis.comparison import ComparedCell, Side
 from leadline.analysis.explain.effects import find_effects
 from leadline.analysis.explain.explain import explain
 from leadline.analysis.explain.facts import Explanation
-from leadline.analysis.explain.systems import SystemFacts, find_pool_facts
+from leadline.analysis.explain.systems import (
+    Network,
+    SystemFacts,
+    find_pool_facts,
+    summarise_network,
+)
 from leadline.analysis.workloads import extent, unlike
 from leadline.errors import LeadlineError
-from leadline.inventory.ceph.dumps import read_lab
+from leadline.inventory.ceph.dumps import Dumps, read_client_place, read_lab
 from leadline.inventory.ceph.model import CephInventory
+from leadline.inventory.ceph.topology import PlacementGroup, read_placement_groups
 from leadline.inventory.diff import (
     AT_REST,
     Below,
@@ -125,21 +131,31 @@ def conditions(
     ]
     found += _workloads(baseline, candidate, subjects)
     found += _engines_and_preparation(baseline, candidate)
+    dumps = _system_dumps(baseline, "start"), _system_dumps(candidate, "start")
+    groups = _placement_groups(baseline, dumps[0]), _placement_groups(candidate, dumps[1])
     placements = _known_pairs(
         {
             subject: tuple(
-                find_pool_facts(inventory, target, around=cluster, given=of_user)
-                for inventory, target, cluster, of_user in zip(
-                    clusters, pair, around, given, strict=True
+                find_pool_facts(
+                    clusters[at],
+                    target,
+                    around=around[at],
+                    given=given[at],
+                    groups=groups[at],
+                    client=_client_place(sides[at], dumps[at], clusters[at], target),
                 )
+                for at, target in enumerate(pair)
             )
             for subject, pair in targets.items()
         }
     )
     facts = SystemFacts(
         pools=placements,
-        base_rtt_s=trips[0],
-        candidate_rtt_s=trips[1],
+        networks={
+            subject: (_network(baseline, subject), _network(candidate, subject))
+            for subject in subjects
+        },
+        extents=_extents(sides, subjects),
         base_known=clusters[0] is not None,
         candidate_known=clusters[1] is not None,
         hosts_known=bool(hosts[0] and hosts[1]),
@@ -202,6 +218,77 @@ def _round_trip_s(side: Side) -> float | None:
         if trial.record.round_trips and trial.record.target in side.targets.values()
     ]
     return median(longest) if longest else None
+
+
+def _network(side: Side, subject: str) -> Network | None:
+    return summarise_network(
+        trial.record.round_trips
+        for trial in side.run.trials
+        if trial.record.target == side.targets[subject]
+    )
+
+
+def _system_dumps(side: Side, moment: Literal["start", "end"]) -> Dumps:
+    """Return the dumps of a system's cluster; empty where they are unknown."""
+    name = only_cluster(side)
+    try:
+        return side.run.system_dumps(moment, name) if name else {}
+    except LeadlineError:
+        return {}  # as in `system`
+
+
+def _placement_groups(side: Side, dumps: Dumps) -> Mapping[int, Sequence[PlacementGroup]]:
+    """Return the placement groups at the start of a run; without pools whose placement changed
+    until the end."""
+    try:
+        start = read_placement_groups(dumps)
+        end = read_placement_groups(_system_dumps(side, "end")) if start else {}
+    except LeadlineError:
+        return {}  # as in `system`
+    return {
+        pool: groups for pool, groups in start.items() if set(end.get(pool, groups)) == set(groups)
+    }
+
+
+def _client_place(
+    side: Side, dumps: Dumps, inventory: CephInventory | None, target: Target
+) -> Mapping[str, str]:
+    """Return the CRUSH location of the load generator, name by level: that of a lab's clients, the
+    one that the target's URL gives, or that of an OSD host of its name."""
+    try:
+        found = read_client_place(dumps)
+    except LeadlineError:
+        return {}  # as in `system`
+    if found:
+        return found
+    written = target.parsed.options.get("crush_location", "") if target.url else ""
+    if written:
+        pairs = (part.partition(":") for part in written.split("|"))
+        return {level: bucket for level, _, bucket in pairs}
+    host = side.run.inventory("start")
+    # A fleet, pods and virtual machines run on other machines than this one.
+    local = host is not None and target.url and not target.parsed.kind.on_kubernetes
+    if host is None or not local or inventory is None:
+        return {}
+    same = (osd for osd in inventory.osds if osd.host == host.hostname)
+    osd = next(same, None)
+    return {place.level: place.name for place in osd.location} if osd else {}
+
+
+def _extents(sides: tuple[Side, Side], subjects: Sequence[str]) -> dict[tuple[str, str, str], int]:
+    """Return the bytes that each workload touches, where it is the same on both systems."""
+    found: list[dict[tuple[str, str, str], int]] = []
+    for side in sides:
+        found.append(
+            {
+                (subject, cell.workload.name, cell.level): max(1, cell.workload.clients)
+                * max(phase.stretch for phase in cell.workload.phases)
+                for subject in subjects
+                for cell in side.run.plan.cells_of(side.targets[subject])
+                if cell.workload.phases and not side.run.plan.imported
+            }
+        )
+    return {key: min(size, found[1][key]) for key, size in found[0].items() if key in found[1]}
 
 
 def _known_pairs(pairs: Mapping[str, tuple[Known | None, ...]]) -> dict[str, tuple[Known, Known]]:

@@ -6,31 +6,37 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, S
 from dataclasses import replace
 
 from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.explain.accounts import Account, Estimate
 from leadline.analysis.explain.causes import (
     CellEvidence,
     cite_network,
     cite_paths,
     collect_evidence,
+    count_cells,
     effects_of_differences,
+    find_indices,
+    find_inseparable,
     find_other_causes,
     summarise_cause,
     summarise_cells,
 )
 from leadline.analysis.explain.effects import LABELS, REDUNDANCY, ZONES
 from leadline.analysis.explain.facts import (
+    CellTest,
     Explanation,
     ImpliedRoundTrip,
     Isolation,
-    MoreCopies,
-    MoreCores,
     NearestCopyRead,
     NoCause,
     PossibleCauses,
+    RateLimited,
     RoundTripCost,
+    RoundTripEvidence,
     UnchangedDespiteCause,
     UnchangedDespiteRoundTrips,
     Unknown,
 )
+from leadline.analysis.explain.labels import explain_labels
 from leadline.analysis.explain.operation_cells import (
     CHANGED,
     OperationCell,
@@ -38,26 +44,24 @@ from leadline.analysis.explain.operation_cells import (
     group_metrics,
 )
 from leadline.analysis.explain.round_trips import (
-    LEAST_TOLERANCE_S,
-    Agreement,
+    LEAST_COST_S,
     count_round_trips,
     find_path_change,
     implied_round_trip_s,
+    is_hidden,
 )
 from leadline.analysis.explain.systems import ReadFrom, SystemFacts
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference, PossibleEffect
 from leadline.metrics import Op
 from leadline.plan.facts import LEVELS
-from leadline.plan.labels import is_number
 
 # Causes that usually show in the figures.
 _EXPECTED = (REDUNDANCY, "wire", "at rest", "media")
-_CORES = frozenset({"cores", "cpus"})
 # Failure domains by width, from 1.
 _WIDTH = {level: width for width, level in enumerate(LEVELS, start=1)}
-_COPIES = frozenset({"replicas", "copies"})
 _INCONCLUSIVE = (Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE)
+_CLOSES = {Account.ACCOUNTS_FOR: True, Account.PARTLY: False, Account.EXCEEDS: False}
 
 
 def explain(
@@ -69,7 +73,7 @@ def explain(
     relevant = [evidence for evidence in every if id(evidence.cell) in kept]
     return (
         _add_effects(differences, every),
-        (*_explain_cells(relevant, facts), *_expect_of_labels(relevant, differences, facts.pools)),
+        (*_explain_cells(relevant, facts), *explain_labels(relevant, differences, facts.pools)),
     )
 
 
@@ -106,31 +110,34 @@ def _count_verdicts(cells: Sequence[OperationCell]) -> tuple[tuple[str, int], ..
 
 def _explain_cells(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterator[Explanation]:
     of_speed = [evidence for evidence in every if evidence.cell.speed in CHANGED]
-    costed = [evidence for evidence in of_speed if evidence.agreement is not None]
-    yield from _explain_by_round_trips(costed, facts)
+    costed = [evidence for evidence in of_speed if evidence.share is not None]
+    yield from _explain_by_round_trips(costed)
     yield from _find_unchanged(every, facts)
+    yield from _count_evidence(every, facts)
+    capped = [one for one in of_speed if one.cell.caps and one.cost is not None]
+    if capped:
+        yield RateLimited(
+            cells=find_indices(capped, CHANGED),
+            group=summarise_cells(capped),
+            codes=tuple(dict.fromkeys(code for one in capped for code in one.cell.caps)),
+        )
     slower = [evidence for evidence in of_speed if _nearest_copy_slower(evidence, facts)]
     if slower:
         yield NearestCopyRead(
             paths=cite_network(slower, others=True),
-            cells=_indices(slower, CHANGED),
+            cells=find_indices(slower, CHANGED),
             group=summarise_cells(slower),
             closes=False,
             mixed=any(evidence.cell.mixed for evidence in slower),
             others=find_other_causes(slower),
         )
-    done = {id(evidence) for evidence in (*slower, *costed)}
+    done = {id(evidence) for evidence in (*slower, *costed, *capped)}
     rest = [one for one in every if one.cell.changed and id(one) not in done]
     implied = () if facts.measured else tuple(_imply_round_trip(rest, facts))
     yield from implied
     covered = {index for explanation in implied for index in explanation.cells}
-    yield from _list_causes([one for one in rest if one.causes], covered, facts)
+    yield from _list_causes([one for one in rest if one.causes], covered, facts, every)
     yield from _without_cause([one for one in rest if not one.causes], facts)
-
-
-def _indices(group: Iterable[CellEvidence], verdicts: Iterable[Verdict]) -> tuple[int, ...]:
-    wanted = tuple(verdicts)
-    return tuple(index for evidence in group for index in evidence.cell.indices(wanted))
 
 
 def _grouped(
@@ -145,25 +152,22 @@ def _grouped(
 # --- round trips ---------------------------------------------------------------------------------
 
 
-def _explain_by_round_trips(
-    costed: Sequence[CellEvidence], facts: SystemFacts
-) -> Iterator[Explanation]:
+def _explain_by_round_trips(costed: Sequence[CellEvidence]) -> Iterator[Explanation]:
     """Compare change and cost for each I/O path, operation and outcome, isolated I/Os first."""
     isolated = [evidence for evidence in costed if _is_isolated(evidence.cell)]
     deep = [evidence for evidence in costed if not _is_isolated(evidence.cell)]
     known = {_path_key(evidence) for evidence in isolated}
     also = [evidence for evidence in deep if _path_key(evidence) in known]
     never = [evidence for evidence in deep if _path_key(evidence) not in known]
+    order = list(Account)
     for isolation, cells in (
         (Isolation.ISOLATED, isolated),
         (Isolation.ALSO_ISOLATED, also),
         (Isolation.NEVER_ISOLATED, never),
     ):
         groups = _grouped(cells, _outcome_key)
-        if isolation is Isolation.ALSO_ISOLATED:
-            groups.sort(key=lambda group: not _agrees(group[0]))
-        for group in groups:
-            yield _round_trip_cost(group, isolation, facts)
+        for group in sorted(groups, key=lambda group: order.index(_account(group[0]))):
+            yield _round_trip_cost(group, isolation)
 
 
 def _is_isolated(cell: OperationCell) -> bool:
@@ -171,8 +175,9 @@ def _is_isolated(cell: OperationCell) -> bool:
     return cell.depth == 1 and not cell.streaming
 
 
-def _agrees(evidence: CellEvidence) -> bool:
-    return evidence.agreement is not None and evidence.agreement.agrees
+def _account(evidence: CellEvidence) -> Account:
+    assert evidence.share is not None
+    return evidence.share.account
 
 
 def _path_key(evidence: CellEvidence) -> Hashable:
@@ -181,56 +186,93 @@ def _path_key(evidence: CellEvidence) -> Hashable:
 
 
 def _outcome_key(evidence: CellEvidence) -> Hashable:
-    cost, cell = evidence.cost, evidence.cell
+    cost, cell, expected = evidence.cost, evidence.cell, evidence.expected
     assert cost is not None
+    assert expected is not None
+    if _account(evidence) is Account.INCONCLUSIVE and is_hidden(cell.depth, expected):
+        return "hidden by queues"
     return (
         _path_key(evidence),
-        cost.least_s,
-        cost.most_s,
-        None if _agrees(evidence) else evidence.agreement,
+        _account(evidence),
         # A baseline that is faster here and slower there makes two explanations.
         (evidence.added_s or 0.0) < 0,
+        (cost.base_placed, cost.candidate_placed),
+        # A change without an interval cannot be tested, whatever it is.
+        cell.added_interval_s is None,
         # Sequential I/Os do not wait for others in flight.
         not _is_isolated(cell) and cell.sequential,
     )
 
 
-def _round_trip_cost(
-    group: Sequence[CellEvidence], isolation: Isolation, facts: SystemFacts
-) -> RoundTripCost:
-    first = group[0]
-    cost, agreement = first.cost, first.agreement
+def _round_trip_cost(group: Sequence[CellEvidence], isolation: Isolation) -> RoundTripCost:
+    first, account = group[0], _account(group[0])
+    cost = first.cost
     assert cost is not None
-    assert agreement is not None
-    added = [abs(evidence.added_s or 0.0) for evidence in group]
-    gaps: list[float] = []
     multiples = None
-    if agreement is Agreement.LESS:
-        least_s = min(abs(cost.least_s), abs(cost.most_s))
-        gaps = [least_s - added_s for added_s in added]
-    elif agreement is Agreement.MORE:
-        gaps = [added_s - cost.largest_s for added_s in added]
-        if first.cell.sequential and not _is_isolated(first.cell) and cost.most_s > 0:
-            times = [round(added_s / cost.most_s) for added_s in added]
-            multiples = (min(times), max(times)) if min(times) > 1 else None
-    elif any(evidence.agreement is Agreement.TOLERATED for evidence in group):
-        agreement = Agreement.TOLERATED
+    largest_s = max(abs(cost.added.low), abs(cost.added.high))
+    if account is Account.PARTLY and first.cell.sequential and not _is_isolated(first.cell):
+        times = [round(abs(evidence.added_s or 0.0) / largest_s) for evidence in group]
+        multiples = (min(times), max(times)) if min(times) > 1 else None
     redundancy = any(REDUNDANCY in evidence.causes for evidence in group)
     return RoundTripCost(
         paths=cite_network(group, others=True),
-        cells=_indices(group, CHANGED),
+        cells=find_indices(group, CHANGED),
         group=summarise_cells(group),
-        closes=agreement.agrees,
+        closes=_CLOSES.get(account),
+        account=account,
         cost=cost,
-        base_rtt_s=facts.base_rtt_s,
-        candidate_rtt_s=facts.candidate_rtt_s,
-        agreement=agreement,
+        tests=tuple(map(_cell_test, group)),
         isolation=isolation,
-        gap_s=(min(gaps), max(gaps)) if gaps else None,
         multiples=multiples,
         redundancy=summarise_cause(REDUNDANCY, group) if redundancy else None,
         others=find_other_causes(group),
     )
+
+
+def _cell_test(evidence: CellEvidence) -> CellTest:
+    added_s, interval = evidence.added_s, evidence.cell.added_interval_s
+    assert added_s is not None
+    assert evidence.expected is not None
+    assert evidence.share is not None
+    return CellTest(
+        target=evidence.cell.target,
+        workload=evidence.cell.workload,
+        level=evidence.cell.level,
+        op=evidence.cell.op,
+        measured=Estimate(value=added_s, low=interval[0], high=interval[1]) if interval else None,
+        expected=evidence.expected,
+        share=evidence.share,
+    )
+
+
+def _count_evidence(
+    every: Sequence[CellEvidence], facts: SystemFacts
+) -> Iterator[RoundTripEvidence]:
+    """Count the results of the test over all cells that it may refute."""
+    tested = [
+        evidence
+        for evidence in every
+        if evidence.share is not None and evidence.cell.speed in (*CHANGED, Verdict.SAME)
+    ]
+    if len(tested) < 2:
+        return
+    accounts = [_account(evidence) for evidence in tested]
+    yield RoundTripEvidence(
+        paths=cite_network(tested),
+        cells=(),
+        group=summarise_cells(tested),
+        accounts=tuple(
+            (account, accounts.count(account)) for account in Account if account in accounts
+        ),
+        unchanged=sum(map(_is_against, tested)),
+    )
+
+
+def _is_against(evidence: CellEvidence) -> bool:
+    """Whether a cell is unchanged where round trips predict a change."""
+    if evidence.share is None or evidence.cell.speed is not Verdict.SAME:
+        return False
+    return evidence.share.account is Account.EXCEEDS
 
 
 def _reads_nearest_copy(cell: OperationCell, facts: SystemFacts) -> bool:
@@ -247,7 +289,7 @@ def _reads_nearest_copy(cell: OperationCell, facts: SystemFacts) -> bool:
 def _nearest_copy_slower(evidence: CellEvidence, facts: SystemFacts) -> bool:
     if evidence.cell.speed is not Verdict.WORSE or not _reads_nearest_copy(evidence.cell, facts):
         return False
-    return (evidence.added_s or 0.0) >= LEAST_TOLERANCE_S
+    return (evidence.added_s or 0.0) > LEAST_COST_S
 
 
 def _imply_round_trip(
@@ -263,7 +305,9 @@ def _imply_round_trip(
         change = find_path_change(cell.op, *pools, streaming=cell.streaming)
         # A longer path must take longer, a shorter one less.
         if change and (change.candidate.most > change.base.most) == (added_s > 0):
-            found.append((evidence, change, implied_round_trip_s(abs(added_s), change)))
+            sign = -1 if added_s < 0 else 1
+            ends = [max(0.0, sign * end) for end in cell.added_interval_s or (added_s,)]
+            found.append((evidence, change, implied_round_trip_s(ends, change)))
     if not found:
         return
     fewest = min(evidence.cell.depth or 0 for evidence, _, _ in found)
@@ -275,7 +319,7 @@ def _imply_round_trip(
     given = [evidence for evidence, _, _ in found]
     yield ImpliedRoundTrip(
         paths=cite_network(given),
-        cells=_indices(given, CHANGED),
+        cells=find_indices(given, CHANGED),
         group=summarise_cells(given),
         groups=tuple(
             summarise_cells(group)
@@ -295,21 +339,19 @@ def _find_unchanged(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterat
     """Find unchanged cells where a difference usually shows, or where reads stay in their zone."""
     same = [evidence for evidence in every if evidence.cell.verdict is Verdict.SAME]
     near = [evidence for evidence in same if _reads_nearest_copy(evidence.cell, facts)]
-    far = [one for one in same if not _reads_nearest_copy(one.cell, facts) and _would_show(one)]
-    for group in _grouped(far, lambda evidence: evidence.cell.op):
-        costs = [one.cost.expected_s for one in group if one.cost and one.cost.expected_s]
-        ordered = sorted(costs, key=abs)
+    against = [one for one in every if _is_against(one)]
+    for group in _grouped(against, lambda evidence: evidence.cell.op):
         yield UnchangedDespiteRoundTrips(
             paths=cite_network(group),
-            cells=_indices(group, (Verdict.SAME,)),
+            cells=find_indices(group, (Verdict.SAME,)),
             group=summarise_cells(group),
             closes=False,
-            expected_s=(ordered[0], ordered[-1]),
+            expected=tuple(one.expected for one in group if one.expected is not None),
         )
     if near:
         yield NearestCopyRead(
             paths=cite_network(near),
-            cells=_indices(near, (Verdict.SAME,)),
+            cells=find_indices(near, (Verdict.SAME,)),
             group=summarise_cells(near),
             closes=True,
         )
@@ -318,31 +360,27 @@ def _find_unchanged(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterat
         if unaffected:
             yield UnchangedDespiteCause(
                 paths=cite_paths((code,), unaffected),
-                cells=_indices(unaffected, (Verdict.SAME,)),
+                cells=find_indices(unaffected, (Verdict.SAME,)),
                 group=summarise_cells(unaffected),
-                cause=summarise_cause(code, unaffected),
+                cause=count_cells(summarise_cause(code, unaffected), every),
                 margin=max(evidence.cell.margin for evidence in unaffected),
             )
-
-
-def _would_show(evidence: CellEvidence) -> bool:
-    """Whether the expected cost is beyond the equivalence margin of the latency."""
-    cost, latencies = evidence.cost, evidence.cell.latencies_s
-    if cost is None or cost.expected_s is None or latencies is None:
-        return False
-    return abs(cost.expected_s) > 2 * evidence.cell.margin * latencies[0]
 
 
 # --- causes without a formula --------------------------------------------------------------------
 
 
 def _list_causes(
-    every: Sequence[CellEvidence], covered: Container[int], facts: SystemFacts
+    unexplained: Sequence[CellEvidence],
+    covered: Container[int],
+    facts: SystemFacts,
+    every: Sequence[CellEvidence],
 ) -> Iterator[Explanation]:
-    """List the possible causes; cells that only zones explain may be `covered` already."""
+    """List the possible causes of `unexplained` cells with the counter-evidence of `every` cell;
+    cells that only zones explain may be `covered` already."""
     open_ = [
         evidence
-        for evidence in every
+        for evidence in unexplained
         if evidence.causes != (ZONES,)
         or not all(index in covered for index in evidence.cell.indices(CHANGED))
     ]
@@ -352,9 +390,10 @@ def _list_causes(
         codes = group[0].causes
         yield PossibleCauses(
             paths=cite_paths(codes, group),
-            cells=_indices(group, CHANGED),
+            cells=find_indices(group, CHANGED),
             group=summarise_cells(group),
-            causes=tuple(summarise_cause(code, group) for code in codes),
+            causes=tuple(count_cells(summarise_cause(code, group), every) for code in codes),
+            inseparable=find_inseparable(codes, every),
             labels_only=codes == (LABELS,) and not facts.both_known,
             given=facts.given and not facts.both_known,
             opposite=_opposite(group[0]),
@@ -388,7 +427,9 @@ def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     if facts.both_known:
         for group in _grouped(every, lambda one: one.cell.speed in CHANGED):
             yield NoCause(
-                cells=_indices(group, CHANGED), group=summarise_cells(group), unknown=Unknown.NONE
+                cells=find_indices(group, CHANGED),
+                group=summarise_cells(group),
+                unknown=Unknown.NONE,
             )
         return
     unknown = Unknown.BOTH
@@ -397,108 +438,15 @@ def _without_cause(every: Sequence[CellEvidence], facts: SystemFacts) -> Iterato
     known = [one for one in every if one.added_s is not None and one.cell.speed in CHANGED]
     rest = [one for one in every if one not in known]
     for group in _grouped(known, lambda one: (one.cell.op, (one.added_s or 0.0) < 0)):
-        yield NoCause(cells=_indices(group, CHANGED), group=summarise_cells(group), unknown=unknown)
+        yield NoCause(
+            cells=find_indices(group, CHANGED), group=summarise_cells(group), unknown=unknown
+        )
     if rest:
         without = [one.cell for one in rest if one.added_s is None]
         yield NoCause(
-            cells=_indices(rest, CHANGED),
+            cells=find_indices(rest, CHANGED),
             group=summarise_cells(rest),
             unknown=unknown,
             unmeasurable=len(without),
             depth_unknown=any(cell.depth is None for cell in without),
         )
-
-
-# --- expected effects of labels ------------------------------------------------------------------
-
-
-def _expect_of_labels(
-    every: Sequence[CellEvidence], differences: Iterable[Difference], pools: Container[str]
-) -> Iterator[Explanation]:
-    """Compare figures with labels that count cores or copies. `pools`: targets with known pools,
-    whose copies are known without a label."""
-    labels: dict[tuple[str, str, str], list[Difference]] = {}
-    for difference in differences:
-        path, _, key = difference.path.rpartition(".labels.")
-        values = (difference.baseline, difference.candidate)
-        counted = key.lower() in _CORES | _COPIES and path.startswith("targets.")
-        if counted and all(is_number(text) and float(text) > 0 for text in values):
-            labels.setdefault((key, *values), []).append(difference)
-    changed = [evidence for evidence in every if evidence.cell.speed in CHANGED]
-    for (key, baseline, candidate), given in labels.items():
-        targets = {difference.target for difference in given}
-        group = [evidence for evidence in changed if evidence.cell.target in targets]
-        build = _more_cores if key.lower() in _CORES else _more_copies
-        known = all(evidence.cell.target in pools for evidence in group)
-        if group and (build is _more_cores or not known):
-            paths = tuple(difference.path for difference in given)
-            yield build(key, float(baseline), float(candidate), paths, group)
-
-
-def _more_cores(
-    key: str,
-    baseline: float,
-    candidate: float,
-    paths: tuple[str, ...],
-    group: Sequence[CellEvidence],
-) -> MoreCores:
-    factor = max(baseline, candidate) / min(baseline, candidate)
-    gains = [(one.cell, _gain(one.cell, inverse=candidate < baseline)) for one in group]
-    known = [(cell, gain) for cell, gain in gains if gain is not None]
-    beyond = tuple(gain for cell, gain in known if gain > factor * (1 + cell.margin))
-    lower = sum(gain < 1 - cell.margin for cell, gain in known)
-    return MoreCores(
-        paths=paths,
-        cells=_indices(group, CHANGED),
-        group=summarise_cells(group),
-        closes=not (beyond or lower) if known else None,
-        key=key,
-        baseline=baseline,
-        candidate=candidate,
-        factor=factor,
-        tested=len(known),
-        beyond=beyond,
-        lower=lower,
-    )
-
-
-def _more_copies(
-    key: str,
-    baseline: float,
-    candidate: float,
-    paths: tuple[str, ...],
-    group: Sequence[CellEvidence],
-) -> MoreCopies:
-    contradicting = []
-    for evidence in group:
-        cell = evidence.cell
-        gain = _gain(cell, inverse=candidate < baseline)
-        if gain is None or cell.op not in (Op.READ, Op.WRITE):
-            continue
-        # Writes to more copies are not faster, reads are not slower.
-        if gain > 1 + cell.margin if cell.op is Op.WRITE else gain < 1 - cell.margin:
-            contradicting.append(evidence)
-    writes = [
-        one
-        for one in group
-        if one.cell.op is Op.WRITE and one.added_s is not None and one not in contradicting
-    ]
-    return MoreCopies(
-        paths=paths,
-        cells=_indices(group, CHANGED),
-        group=summarise_cells(group),
-        closes=False if contradicting else None,
-        key=key,
-        baseline=baseline,
-        candidate=candidate,
-        writes=summarise_cells(writes) if writes else None,
-        contradicting=tuple((one.cell.op, one.cell.workload) for one in contradicting),
-    )
-
-
-def _gain(cell: OperationCell, *, inverse: bool) -> float | None:
-    """Return the rate with more divided by the rate with fewer."""
-    rates = cell.rates
-    if rates is None:
-        return None
-    return rates[0] / rates[1] if inverse else rates[1] / rates[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from leadline.analysis.explain.round_trips import Agreement, Cost
+from leadline.analysis.explain.accounts import Account, Estimate, Share
+from leadline.analysis.explain.round_trips import Cost
 from leadline.analysis.verdicts import Verdict
 from leadline.metrics import Op
 
@@ -18,7 +19,8 @@ class CellGroup:
     `streaming`: all of them are of large blocks. `sequential` counts cells whose I/Os ran one
     after the other in spite of a larger depth. `from_rates`: some seconds are computed from rates;
     `closed_loop` is then (depth, baseline IOPS, candidate IOPS) of a single cell.
-    `percentiles_only`: no speed changed.
+    `percentiles_only`: no speed changed. `single_trials`: some intervals are those of published
+    repeats.
     """
 
     ops: tuple[Op, ...]
@@ -31,6 +33,7 @@ class CellGroup:
     from_rates: bool = False
     closed_loop: tuple[int, float, float] | None = None
     percentiles_only: bool = False
+    single_trials: bool = False
 
     @property
     def count(self) -> int:
@@ -49,13 +52,20 @@ class ChangedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A possible cause: its differences and the mechanisms from the table of effects."""
+    """A possible cause: its differences and the mechanisms from the table of effects.
+
+    `applies` counts the cells with a verdict where it can be visible. Two kinds count against it:
+    `unchanged` are the same, `opposed` changed against the direction of a longer or shorter path.
+    """
 
     code: str
     label: str
     values: tuple[ChangedValue, ...]
     mechanisms: tuple[str, ...]
     named_by_path: bool = False
+    applies: int = 0
+    unchanged: int = 0
+    opposed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,23 +91,50 @@ class Isolation(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTripCost(Explanation):
-    """A measured change next to the cost of round trips, whose lengths are in seconds.
+class CellTest:
+    """The test of round trips as the cause of one cell's change, in seconds."""
 
-    `gap_s` is the least and the largest distance from the cost range (`less` and `more`).
-    `multiples` of the maximum cost are those of sequential cells above it.
-    `redundancy` is a change of copies or shards, `others` are causes besides network distance.
+    target: str
+    workload: str
+    level: str
+    op: Op
+    measured: Estimate | None
+    expected: Estimate
+    share: Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTripCost(Explanation):
+    """A measured change next to the cost of round trips; `cost` is that of the first cell.
+
+    `multiples` of the largest cost are those of sequential cells above it. `redundancy` is a change
+    of copies or shards, `others` are causes besides network distance. `closes` is True where round
+    trips account for the change, None where the data are inconclusive.
     """
 
+    account: Account
     cost: Cost
-    base_rtt_s: float | None
-    candidate_rtt_s: float | None
-    agreement: Agreement
+    tests: tuple[CellTest, ...]
     isolation: Isolation
-    gap_s: tuple[float, float] | None = None
     multiples: tuple[int, int] | None = None
     redundancy: Cause | None = None
     others: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTripEvidence(Explanation):
+    """The number of tested cells for each result of the test; `unchanged` of them are the same
+    where round trips predict a change."""
+
+    accounts: tuple[tuple[Account, int], ...]
+    unchanged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimited(Explanation):
+    """Changes of rates at a limit, which round trips do not explain; `codes` of the findings."""
+
+    codes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +148,9 @@ class NearestCopyRead(Explanation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnchangedDespiteRoundTrips(Explanation):
-    """No change, in spite of an expected mean cost (least, most) in seconds."""
+    """No change, in spite of an expected cost in seconds."""
 
-    expected_s: tuple[float, float]
+    expected: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,12 +180,14 @@ class ImpliedRoundTrip(Explanation):
 class PossibleCauses(Explanation):
     """All causes that apply to the cells. `labels_only`: labels of a plan, without inventories.
     `given`: they are among the facts that a user gave, and other differences are unknown.
-    `opposite`: their effect is known to be the opposite of the change."""
+    `opposite`: their effect is known to be the opposite of the change. `inseparable` groups the
+    codes of causes that apply to the same cells."""
 
     causes: tuple[Cause, ...]
     labels_only: bool = False
     given: bool = False
     opposite: bool = False
+    inseparable: tuple[tuple[str, ...], ...] = ()
 
 
 class Unknown(StrEnum):
@@ -174,8 +213,10 @@ class NoCause(Explanation):
 class MoreCores(Explanation):
     """A label that counts cores: a station with c servers has at most c times the rate of one.
 
-    `factor` is that bound, `tested` the number of rates, `beyond` the gains above the bound and
-    `lower` the number of rates that fell with more cores.
+    `factor` is that bound, `tested` the number of rates. The interval of the gain with more cores
+    contains the bound (`proportional`), is above 1 and below the bound (`less`), above the bound
+    (`beyond`, the gains), or below 1 (`lower`). `unchanged` cells with more than one I/O in flight
+    count against cores as the limit. The rest is undecided.
     """
 
     key: str
@@ -183,8 +224,16 @@ class MoreCores(Explanation):
     candidate: float
     factor: float
     tested: int
-    beyond: tuple[float, ...]
+    proportional: int
+    less: int
+    beyond: tuple[Estimate, ...]
     lower: int
+    unchanged: int
+
+    @property
+    def undecided(self) -> int:
+        decided = self.proportional + self.less + len(self.beyond) + self.lower + self.unchanged
+        return self.tested - decided
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

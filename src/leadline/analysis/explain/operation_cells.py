@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import CellFigure
-from leadline.analysis.verdicts import Verdict
+from leadline.analysis.verdicts import REPEATS_FACTOR, Judgement, Reason, Verdict
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 
 CHANGED = (Verdict.BETTER, Verdict.WORSE)
 _NOT_REACHED = "queue-depth-not-reached"
+_CAPS = ("capped-by-limit", "flat-ceiling")
 # Share of the requested depth from which latencies contain the wait in the queue.
 _FULL = 0.9
 
@@ -120,6 +121,57 @@ class OperationCell:
         return None if latencies is None else latencies[1] - latencies[0]
 
     @property
+    def added_interval_s(self) -> tuple[float, float] | None:
+        """The 95 % interval of `added_s`, from that of the ratio; None where it is unknown.
+
+        The ratio's scatter belongs to both systems: applied to each latency alone, it bounds the
+        scatter of their difference.
+        """
+        latencies, ends = self.latencies_s, self._latency_ratio_interval()
+        if latencies is None or ends is None:
+            return None
+        before, after = latencies
+        low, high = ends
+        return (
+            min(before * (low - 1), after * (1 - 1 / low), after - before),
+            max(before * (high - 1), after * (1 - 1 / high), after - before),
+        )
+
+    def _latency_ratio_interval(self) -> tuple[float, float] | None:
+        """Return the interval of candidate / baseline of the mean latency, else of 1 / rate."""
+        for _, cell in self.metrics:
+            if cell.metric is Metric.LATENCY_MEAN and self.by_mean:
+                found = _interval(cell.judgement)
+                if found is not None:
+                    return found
+        gain = self.gain_interval
+        return (1 / gain[1], 1 / gain[0]) if gain else None
+
+    @property
+    def gain_interval(self) -> tuple[float, float] | None:
+        """The interval of candidate / baseline of the rate; None without a positive one."""
+        found = (_interval(cell.judgement) for _, cell in self.metrics if cell.rate)
+        return next(found, None)
+
+    @property
+    def single_trial(self) -> bool:
+        """Whether a system has one trial, so that intervals are those of published repeats."""
+        return any(Reason.SINGLE_TRIAL in cell.judgement.reasons for _, cell in self.metrics)
+
+    @property
+    def caps(self) -> tuple[str, ...]:
+        """The codes of findings that a limit, not the storage, was measured on a system."""
+        codes = (
+            code
+            for _, cell in self.metrics
+            for figure in (cell.baseline, cell.candidate)
+            if figure is not None
+            for code in figure.findings
+            if code in _CAPS
+        )
+        return tuple(dict.fromkeys(codes))
+
+    @property
     def latencies_s(self) -> tuple[float, float] | None:
         """Mean latency of both systems in seconds, measured or by Little's law."""
         baseline, candidate = self._values(Metric.LATENCY_MEAN)
@@ -149,6 +201,16 @@ class OperationCell:
             _usable_value(self.first.baseline_cell, metric),
             _usable_value(self.first.candidate_cell, metric),
         )
+
+
+def _interval(judgement: Judgement) -> tuple[float, float] | None:
+    """Return the interval of a ratio. That of single trials is widened by the factor within which
+    two single runs of one system are in 95 % of cases."""
+    ratio, interval = judgement.ratio, judgement.interval
+    if Reason.SINGLE_TRIAL in judgement.reasons and ratio:
+        low, high = interval or (ratio, ratio)
+        interval = (low / REPEATS_FACTOR, high * REPEATS_FACTOR)
+    return interval if interval and interval[0] > 0 else None
 
 
 def _usable_value(figure: CellFigure | None, metric: Metric) -> float | None:

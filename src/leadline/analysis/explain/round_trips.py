@@ -1,59 +1,64 @@
-"""Round trips between zones that an I/O waits for, their cost, and whether a change agrees with it.
+"""Round trips between zones that an I/O waits for, and what they are expected to cost.
 
-From the path of an I/O through Ceph: the primary sends to all copies at once and acknowledges when
-the last has committed (src/osd/ReplicatedBackend.cc); a partial stripe is read from k shards
-before all k + m are written (src/osd/ECBackend.cc); reads go to the primary. For z zones:
-
-    client to primary           0 or 1; (z - 1) / z on average over primaries
-    primary to copies           1 with copies in different zones: the farthest counts
-    read of k shards            1 where k > 1; for writes only of a partial stripe
-    read of the nearest copy    0 with a copy in the client's zone
+The paths of an I/O are those of `leadline.analysis.io_paths`. Here they get the placement of a
+pool, the client's place and the measured round trips.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import cache
 
-from leadline.analysis.explain.systems import PoolFacts, ReadFrom, SystemFacts
+from leadline.analysis.explain.accounts import Estimate
+from leadline.analysis.explain.systems import Network, PoolFacts, ReadFrom, SystemFacts
+from leadline.analysis.io_paths import (
+    ActingSet,
+    IoPath,
+    PathSummary,
+    RoundTripTimes,
+    draw_placement,
+    summarise_paths,
+)
 from leadline.inventory.ceph.model import PoolType
 from leadline.metrics import Op
 
-# Accepted deviation from the cost: pings are medians, latencies are means, and both have noise.
-TOLERANCE = 0.2
-LEAST_TOLERANCE_S = 50e-6
-_ROUNDING_S = 1e-6
-
-
-class IoPath(StrEnum):
-    """The hops of an I/O between zones."""
-
-    LOCAL = "local"
-    MIXED = "mixed"
-    PRIMARY = "primary"
-    NEAREST_COPY = "nearest-copy"
-    PRIMARY_AND_DATA_SHARDS = "primary-and-data-shards"
-    PRIMARY_AND_COPIES = "primary-and-copies"
-    PRIMARY_AND_SHARDS = "primary-and-shards"
-    READ_MODIFY_WRITE = "read-modify-write"
+# A smaller cost is not tested: it is the time of a few system calls.
+LEAST_COST_S = 50e-6
+_NORMAL = 1.959964
+_UNIT = RoundTripTimes(other_s=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTrips:
-    """Round trips in sequence: minimum, maximum, and the mean over primaries and clients in any
-    zone (None for a mix of reads and writes with unknown shares)."""
+    """Round trips in sequence: minimum, maximum, and the mean over placement groups and clients
+    (None for a mix of reads and writes with unknown shares, whose path is None, too)."""
 
     least: float
     most: float
     expected: float | None
-    path: IoPath
+    path: IoPath | None
 
 
-_LOCAL = RoundTrips(least=0.0, most=0.0, expected=0.0, path=IoPath.LOCAL)
+def find_path(op: Op, pool: PoolFacts, *, streaming: bool) -> IoPath:
+    """Return the path of a read or write; `streaming` I/Os read and write whole stripes."""
+    erasure = pool.type is PoolType.ERASURE
+    if op is Op.READ:
+        if erasure:
+            one = pool.fast_erasure and not streaming
+            return IoPath.ONE_SHARD if one else IoPath.DATA_SHARDS
+        return IoPath.NEAREST_COPY if pool.reads is ReadFrom.NEAREST else IoPath.PRIMARY
+    if not erasure:
+        return IoPath.COPIES
+    if streaming:
+        return IoPath.SHARDS
+    return IoPath.PARTIAL_WRITE if pool.fast_erasure else IoPath.READ_MODIFY_WRITE
 
 
+@cache
 def count_round_trips(op: Op, pool: PoolFacts, *, streaming: bool = False) -> RoundTrips:
-    """Count the round trips that one I/O waits for; `streaming` I/Os write whole stripes."""
+    """Count the round trips that one I/O waits for."""
     if op is Op.TOTAL:
         read, write = (
             count_round_trips(part, pool, streaming=streaming) for part in (Op.READ, Op.WRITE)
@@ -62,40 +67,35 @@ def count_round_trips(op: Op, pool: PoolFacts, *, streaming: bool = False) -> Ro
             least=min(read.least, write.least),
             most=max(read.most, write.most),
             expected=None,
-            path=IoPath.MIXED,
+            path=None,
         )
-    many = pool.places > 1
-    client = (0.0, 1.0, (pool.places - 1) / pool.places) if many else (0.0, 0.0, 0.0)
-    if op is Op.READ:
-        if pool.type is PoolType.ERASURE:
-            return _add(IoPath.PRIMARY_AND_DATA_SHARDS, client, _to_others(pool, pool.k - 1))
-        if pool.reads is ReadFrom.NEAREST:
-            near = min(1.0, pool.size / pool.places)
-            if not pool.apart:
-                near = 1 - (1 - 1 / pool.places) ** pool.size
-            return _add(IoPath.NEAREST_COPY, (0.0, 1 - near, 1 - near))
-        return _add(IoPath.PRIMARY, client)
-    if pool.type is not PoolType.ERASURE:
-        return _add(IoPath.PRIMARY_AND_COPIES, client, _to_others(pool, pool.size - 1))
-    shards = _to_others(pool, pool.k + pool.m - 1)
-    if streaming:
-        return _add(IoPath.PRIMARY_AND_SHARDS, client, shards)
-    return _add(IoPath.READ_MODIFY_WRITE, client, shards, _to_others(pool, pool.k - 1))
+    path = find_path(op, pool, streaming=streaming)
+    found = [summary for _, summary in _summaries(path, pool, _UNIT)]
+    return RoundTrips(
+        least=min(one.least_trips for one in found),
+        most=max(one.most_trips for one in found),
+        expected=sum(one.trips for one in found) / len(found),
+        path=path,
+    )
 
 
-def _to_others(pool: PoolFacts, count: int) -> tuple[float, float, float]:
-    """From the primary to `count` other copies or shards at once."""
-    if count < 1 or pool.places < 2:
-        return 0.0, 0.0, 0.0
-    if pool.apart:
-        return 1.0, 1.0, 1.0
-    # Copies may be in any place: no wait only if all of them share the zone of the primary.
-    return 0.0, 1.0, 1 - (1 / pool.places) ** count
+def _summaries(
+    path: IoPath, pool: PoolFacts, times: RoundTripTimes
+) -> list[tuple[str, PathSummary]]:
+    """Summarise the paths of each client that is possible."""
+    placement = pool.placement or _drawn(pool)
+    clients = (pool.client,) if pool.client is not None else tuple(place_shares(pool))
+    return [(client, summarise_paths(path, placement, client, times)) for client in clients]
 
 
-def _add(path: IoPath, *hops: tuple[float, float, float]) -> RoundTrips:
-    least, most, expected = (sum(column) for column in zip(*hops, strict=True))
-    return RoundTrips(least=least, most=most, expected=expected, path=path)
+def place_shares(pool: PoolFacts) -> dict[str, float]:
+    """Return the share of data of each place; equal shares where they are unknown."""
+    return dict(pool.shares) or {str(number): 1.0 for number in range(pool.places)}
+
+
+@cache
+def _drawn(pool: PoolFacts) -> tuple[ActingSet, ...]:
+    return draw_placement(place_shares(pool), pool.size, apart=pool.apart, data=max(1, pool.k))
 
 
 # --- cost ----------------------------------------------------------------------------------------
@@ -111,81 +111,120 @@ class PathChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost(PathChange):
-    """Seconds that round trips add to one I/O on the candidate; negative: they save time."""
+    """Seconds that round trips add to one I/O on the candidate; negative: they save time.
 
-    least_s: float
-    most_s: float
-    expected_s: float | None
-
-    @property
-    def largest_s(self) -> float:
-        return max(abs(self.least_s), abs(self.most_s))
-
-
-def compute_cost(
-    base: RoundTrips, candidate: RoundTrips, base_rtt_s: float, candidate_rtt_s: float
-) -> Cost:
-    """Multiply round trips by their length, candidate minus baseline.
-
-    The client's zone is the same question on both systems: minimum is compared with minimum.
+    `base_rtt_s` and `candidate_rtt_s` are the typical round trips between places. `base_placed` and
+    `candidate_placed`: the placement is known, not drawn.
     """
-    ends = [
-        after * candidate_rtt_s - before * base_rtt_s
-        for after, before in ((candidate.least, base.least), (candidate.most, base.most))
-    ]
-    expected = None
-    if base.expected is not None and candidate.expected is not None:
-        expected = candidate.expected * candidate_rtt_s - base.expected * base_rtt_s
-    return Cost(
-        base=base, candidate=candidate, least_s=min(ends), most_s=max(ends), expected_s=expected
+
+    added: Estimate
+    base_rtt_s: float
+    candidate_rtt_s: float
+    base_placed: bool = False
+    candidate_placed: bool = False
+
+
+def network_time_s(
+    op: Op,
+    pool: PoolFacts,
+    network: Network,
+    *,
+    streaming: bool = False,
+    objects: int | None = None,
+) -> Estimate:
+    """Compute the network time of one I/O, averaged over placement groups.
+
+    The interval contains the scatter of the measured round trips; the clients' possible places; a
+    sample of `objects` (None: many) from the placement groups, at 95 %; and for an unknown
+    placement a sample of as many placement groups as the pool has, or, where CRUSH does not draw
+    them evenly or their number is unknown, every placement.
+    """
+    if op is Op.TOTAL:
+        parts = [
+            network_time_s(part, pool, network, streaming=streaming, objects=objects)
+            for part in (Op.READ, Op.WRITE)
+        ]
+        return Estimate(
+            value=sum(part.value for part in parts) / 2,
+            low=min(part.low for part in parts),
+            high=max(part.high for part in parts),
+        )
+    if not network.high.longest_s:
+        return Estimate(value=0.0, low=0.0, high=0.0)
+    path = find_path(op, pool, streaming=streaming)
+    low, typical, high = (
+        [summary for _, summary in _summaries(path, pool, times)]
+        for times in (network.low, network.typical, network.high)
     )
+    value = sum(one.floor_s for one in typical) / len(typical)
+    if not pool.placement and (not pool.even or not pool.pgs):
+        least = min(one.least_s for one in low)
+        most = max(one.most_s for one in high)
+    else:
+        draws = (objects, None if pool.placement else pool.pgs)
+        share = _NORMAL * math.sqrt(sum(1 / number for number in draws if number))
+        least = min(max(one.least_s, one.floor_s - share * one.deviation_s) for one in low)
+        most = max(min(one.most_s, one.floor_s + share * one.deviation_s) for one in high)
+    return Estimate(value=value, low=min(least, value), high=max(most, value))
 
 
-def find_cost(op: Op, target: str, facts: SystemFacts, *, streaming: bool) -> Cost | None:
+def find_cost(
+    op: Op, target: str, facts: SystemFacts, *, streaming: bool, objects: int | None = None
+) -> Cost | None:
     """Return what round trips add to an I/O on a target; None if unknown, or nothing."""
     pools = facts.pools.get(target)
-    if pools is None or not facts.measured:
+    networks = facts.networks_of(target)
+    if pools is None or not any(networks):
         return None
-    lengths_s = []
-    for pool, rtt_s in zip(pools, (facts.base_rtt_s, facts.candidate_rtt_s), strict=True):
-        if rtt_s is None and pool.zones > 1:
+    times, lengths = [], []
+    for pool, network in zip(pools, networks, strict=True):
+        if network is None and pool.zones > 1:
             return None
         # The network of a single zone counts as zero where it was not measured.
-        lengths_s.append(rtt_s or 0.0)
-    trips = [count_round_trips(op, pool, streaming=streaming) for pool in pools]
-    cost = compute_cost(trips[0], trips[1], lengths_s[0], lengths_s[1])
-    return cost if cost.largest_s >= LEAST_TOLERANCE_S else None
+        network = network or Network.uniform(0.0)
+        times.append(network_time_s(op, pool, network, streaming=streaming, objects=objects))
+        lengths.append(network.typical_s)
+    base, candidate = times
+    cost = Cost(
+        base=count_round_trips(op, pools[0], streaming=streaming),
+        candidate=count_round_trips(op, pools[1], streaming=streaming),
+        added=Estimate(
+            value=candidate.value - base.value,
+            low=candidate.low - base.high,
+            high=candidate.high - base.low,
+        ),
+        base_rtt_s=lengths[0],
+        candidate_rtt_s=lengths[1],
+        base_placed=bool(pools[0].placement),
+        candidate_placed=bool(pools[1].placement),
+    )
+    return cost if max(abs(cost.added.low), abs(cost.added.high)) >= LEAST_COST_S else None
 
 
-class Agreement(StrEnum):
-    """A measured change compared with the cost of round trips."""
+def with_queue(added: Estimate, latencies_s: tuple[float, float], depth: int | None) -> Estimate:
+    """Widen a cost by what queues may hide of it with `depth` I/Os in flight (None: unknown).
 
-    WITHIN = "within"
-    TOLERATED = "tolerated"
-    LESS = "less"
-    MORE = "more"
-    OPPOSITE = "opposite"
+    In a closed loop the faster system's latency R is at most N times its service time, so up to
+    R (1 - 1/N) of it is waiting, which a delay elsewhere may replace (asymptotic bounds of a closed
+    network: Denning and Buzen 1978).
+    """
+    if depth == 1:
+        return added
+    if added.low + added.high < 0:
+        return -with_queue(-added, (latencies_s[1], latencies_s[0]), depth)
+    hidden_s = latencies_s[0] * (1 - 1 / depth) if depth else math.inf
+    low = min(added.low, max(0.0, added.low - hidden_s))
+    return Estimate(value=added.value, low=low, high=added.high)
 
-    @property
-    def agrees(self) -> bool:
-        return self in (Agreement.WITHIN, Agreement.TOLERATED)
 
-
-def compare_with_cost(added_s: float, cost: Cost) -> Agreement:
-    """Classify a measured change by the minimum and the maximum cost."""
-    least_s, most_s = cost.least_s, cost.most_s
-    if (least_s >= 0 > added_s) or (most_s <= 0 < added_s):
-        return Agreement.OPPOSITE
-    if least_s - _ROUNDING_S <= added_s <= most_s + _ROUNDING_S:
-        return Agreement.WITHIN
-    slack = max(TOLERANCE * cost.largest_s, LEAST_TOLERANCE_S)
-    if least_s - slack <= added_s <= most_s + slack:
-        return Agreement.TOLERATED
-    below = added_s < least_s
-    return Agreement.LESS if below == (most_s > 0) else Agreement.MORE
+def is_hidden(depth: int | None, added: Estimate) -> bool:
+    """Return whether queues may hide all of a cost (`with_queue`)."""
+    return depth != 1 and added.low <= 0 <= added.high
 
 
 # --- the inverse: which round trip would account for a change ------------------------------------
+
+_LOCAL = RoundTrips(least=0.0, most=0.0, expected=0.0, path=None)
 
 
 def find_path_change(
@@ -200,12 +239,13 @@ def find_path_change(
     return None if alike else PathChange(base=before, candidate=after)
 
 
-def implied_round_trip_s(added_s: float, change: PathChange) -> tuple[float, float]:
-    """Return the shortest and the longest round trip, in seconds, that accounts for a change."""
+def implied_round_trip_s(added_s: Sequence[float], change: PathChange) -> tuple[float, float]:
+    """Return the shortest and the longest round trip, in seconds, that accounts for an added
+    latency between the ends of `added_s`."""
     most = abs(change.candidate.most - change.base.most)
     fewest = abs(change.candidate.least - change.base.least)
     # Equal minima give no bound; the means do.
     if not fewest and change.candidate.expected is not None and change.base.expected is not None:
         fewest = abs(change.candidate.expected - change.base.expected)
-    lengths = [added_s / count for count in (most, fewest) if count]
+    lengths = [end / count for count in (most, fewest) if count for end in added_s]
     return min(lengths), max(lengths)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import median
 
-from leadline.inventory.ceph.model import CephInventory, Pool, PoolType
+from leadline.analysis.io_paths import ActingSet, RoundTripTimes, merge_alike
+from leadline.archive.records import RoundTrip
+from leadline.inventory.ceph.model import CephInventory, Osd, Pool, PoolType
+from leadline.inventory.ceph.topology import PlacementGroup
 from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.facts import find_pool, target_facts
 from leadline.inventory.kubernetes.classes import reads_near
@@ -17,6 +21,8 @@ from leadline.plan.target_url import TargetKind
 
 # CRUSH levels with a relevant network distance, the usual one first.
 _WIDE = ("zone", "datacenter", "region")
+# Among more places (hosts of a large zone) the exact acting sets make no difference.
+_MOST_PLACES = 12
 
 
 class ReadFrom(StrEnum):
@@ -34,6 +40,11 @@ class PoolFacts:
     `zones` counts zones. `places` counts the buckets with a network distance between them: zones,
     or in a single zone the failure domains of the pool. `apart`: no two copies or shards share a
     place. `k` and `m` are 0 for replicated pools.
+
+    `placement` has the acting sets of its placement groups, empty where they are unknown. `shares`
+    are the CRUSH weights of the places, `pgs` the number of placement groups. `even`: CRUSH draws
+    primaries in proportion to the weights. `client` is the place of the load generator.
+    `fast_erasure`: only the needed shards are read and written.
     """
 
     type: PoolType
@@ -46,20 +57,72 @@ class PoolFacts:
     failure_domain: str | None = None
     cephfs: bool = False
     reads: ReadFrom = ReadFrom.PRIMARY
+    placement: tuple[ActingSet, ...] = ()
+    shares: tuple[tuple[str, float], ...] = ()
+    pgs: int | None = None
+    even: bool = True
+    client: str | None = None
+    fast_erasure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Measured round trips between places: usual minimum, median, and what most stay below."""
+
+    low: RoundTripTimes
+    typical: RoundTripTimes
+    high: RoundTripTimes
+
+    @classmethod
+    def uniform(cls, rtt_s: float) -> Network:
+        times = RoundTripTimes(other_s=rtt_s)
+        return cls(low=times, typical=times, high=times)
+
+    @property
+    def typical_s(self) -> float:
+        """The median round trip between any two places."""
+        return self.typical.other_s
+
+
+def summarise_network(trials: Iterable[Sequence[RoundTrip]]) -> Network | None:
+    """Summarise the pings before each trial; None without any.
+
+    The ends are the median over trials of the shortest ping and of the 95th percentile; in archives
+    without percentiles the longest median.
+    """
+    pairs: dict[frozenset[str], list[RoundTrip]] = {}
+    for trips in trials:
+        for trip in trips:
+            pairs.setdefault(frozenset((trip.source, trip.destination)), []).append(trip)
+    if not pairs:
+        return None
+    low, typical, high = {}, {}, {}
+    for pair, trips in pairs.items():
+        known = [trip.p95_s for trip in trips if trip.p95_s is not None]
+        typical[pair] = median(trip.median_s for trip in trips)
+        low[pair] = min(typical[pair], median(trip.min_s for trip in trips))
+        most = median(known) if known else max(trip.median_s for trip in trips)
+        high[pair] = max(typical[pair], most)
+    return Network(
+        low=RoundTripTimes(other_s=min(low.values()), between=low),
+        typical=RoundTripTimes(other_s=median(typical.values()), between=typical),
+        high=RoundTripTimes(other_s=max(high.values()), between=high),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemFacts:
     """Both systems: pools by subject as (baseline, candidate), and what is known of them.
 
-    Round trips between zones are in seconds, None: not measured. `base_known` and
-    `candidate_known`: there is a Ceph inventory; `hosts_known`: there are inventories of the load
-    generators. `given`: a user gave facts; what they leave out is unknown.
+    `networks` are the round trips of a subject's trials, None: not measured. `extents` are the
+    bytes that a (subject, workload, level) touches. `base_known` and `candidate_known`: there is a
+    Ceph inventory; `hosts_known`: there are inventories of the load generators. `given`: a user
+    gave facts; what they leave out is unknown.
     """
 
     pools: Mapping[str, tuple[PoolFacts, PoolFacts]] = field(default_factory=dict)
-    base_rtt_s: float | None = None
-    candidate_rtt_s: float | None = None
+    networks: Mapping[str, tuple[Network | None, Network | None]] = field(default_factory=dict)
+    extents: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     base_known: bool = False
     candidate_known: bool = False
     hosts_known: bool = False
@@ -68,7 +131,10 @@ class SystemFacts:
     @property
     def measured(self) -> bool:
         """Whether a round trip between zones was measured."""
-        return self.base_rtt_s is not None or self.candidate_rtt_s is not None
+        return any(any(pair) for pair in self.networks.values())
+
+    def networks_of(self, target: str) -> tuple[Network | None, Network | None]:
+        return self.networks.get(target, (None, None))
 
     @property
     def both_known(self) -> bool:
@@ -96,47 +162,102 @@ def find_pool_facts(
     *,
     around: KubernetesInventory | None = None,
     given: ClusterFacts | None = None,
+    groups: Mapping[int, Sequence[PlacementGroup]] | None = None,
+    client: Mapping[str, str] | None = None,
 ) -> PoolFacts | None:
     """Return the placement of a target's pool; None if it is not known.
 
-    Without an inventory of the pool: from the user's facts of target and cluster (`given`)."""
+    Without an inventory of the pool: from the user's facts of target and cluster (`given`).
+    `groups` are the placement groups by the id of the pool, `client` is the CRUSH location of the
+    load generator by level.
+    """
     reads = read_policy(target, around)
     known = target_facts(inventory, target, around)
     if reads is None or known.size is None:
         return None
     pool = find_pool(inventory, target, around)
     domain = known.failure_domain
-    if inventory is not None and pool is not None:
-        zones, places, apart = _places(inventory, pool, domain)
-    else:
-        if given is None or given.zones is None or domain is None:
-            return None
-        zones = given.zones
-        # CRUSH has at least as many failure domains as copies.
-        places, apart = (zones, domain in _WIDE) if zones > 1 else (known.size, True)
     k, m = known.chunks or (0, 0)
-    return PoolFacts(
+    facts = PoolFacts(
         type=PoolType.ERASURE if known.chunks else PoolType.REPLICATED,
         size=known.size,
-        zones=zones,
-        places=places,
-        apart=apart,
+        zones=1,
+        places=1,
+        apart=False,
         k=k,
         m=m,
         failure_domain=domain,
-        cephfs=pool is not None and pool.cephfs_role is not None,
         reads=reads,
+    )
+    if inventory is not None and pool is not None:
+        facts = replace(
+            facts,
+            cephfs=pool.cephfs_role is not None,
+            pgs=pool.pg_num,
+            fast_erasure=pool.fast_erasure,
+        )
+        return _place(facts, inventory, pool, (groups or {}).get(pool.id, ()), client or {})
+    if given is None or given.zones is None or domain is None:
+        return None
+    # CRUSH has at least as many failure domains as copies.
+    places, apart = (given.zones, domain in _WIDE) if given.zones > 1 else (known.size, True)
+    return replace(facts, zones=given.zones, places=places, apart=apart)
+
+
+def _place(
+    facts: PoolFacts,
+    inventory: CephInventory,
+    pool: Pool,
+    groups: Sequence[PlacementGroup],
+    client: Mapping[str, str],
+) -> PoolFacts:
+    """Add the places of a pool: zones, else the failure domains in a single zone."""
+    osds = serving_osds(inventory, [pool.name])
+    domain = facts.failure_domain
+    counts = {level: len({osd.at(level) for osd in osds} - {None}) for level in _WIDE}
+    wide = next((level for level in _WIDE if counts[level] > 1), None)
+    level = wide or domain
+    if level is None:
+        return facts
+    shares: dict[str, float] = {}
+    for osd in osds:
+        place = osd.at(level)
+        if place is not None:
+            shares[place] = shares.get(place, 0.0) + (osd.weight or 0.0) * osd.reweight
+    weighted = all(osd.weight for osd in osds) and all(shares.values())
+    apart = True
+    if wide is not None:
+        apart = domain in _WIDE and _WIDE.index(domain) >= _WIDE.index(wide)
+    return replace(
+        facts,
+        zones=counts[wide] if wide else 1,
+        places=max(1, len(shares)),
+        apart=apart,
+        shares=tuple(sorted(shares.items())) if weighted else (),
+        even=weighted and all(osd.primary_affinity == 1.0 for osd in osds),
+        placement=_acting_sets(groups, level, inventory.osds, facts.k)
+        if len(shares) <= _MOST_PLACES
+        else (),
+        client=client.get(level),
     )
 
 
-def _places(inventory: CephInventory, pool: Pool, domain: str | None) -> tuple[int, int, bool]:
-    """Return `zones`, `places` and `apart` of a pool."""
-    osds = serving_osds(inventory, [pool.name])
-    counts = {level: len({osd.at(level) for osd in osds} - {None}) for level in _WIDE}
-    level = next((level for level in _WIDE if counts[level] > 1), None)
-    if level is not None:
-        apart = domain in _WIDE and _WIDE.index(domain) >= _WIDE.index(level)
-        return counts[level], counts[level], apart
-    if domain is not None:
-        return 1, max(1, len({osd.at(domain) for osd in osds} - {None})), True
-    return 1, 1, False
+def _acting_sets(
+    groups: Sequence[PlacementGroup], level: str, osds: Iterable[Osd], data: int
+) -> tuple[ActingSet, ...]:
+    """Return the places of placement groups with `data` data shards, 0: with copies, whose primary
+    comes first. Empty if an OSD has no place."""
+    places = {osd.id: osd.at(level) for osd in osds}
+    if any(places.get(osd) is None for group in groups for osd in group.acting if osd is not None):
+        return ()
+    found = []
+    for group in groups:
+        acting, primary = list(group.acting), group.acting.index(group.primary)
+        if not data:
+            acting.insert(0, acting.pop(primary))
+            primary = 0
+        members = tuple(None if osd is None else places[osd] for osd in acting)
+        found.append(
+            ActingSet(members=members, primary=primary, data=max(1, min(data, len(members))))
+        )
+    return merge_alike(found)

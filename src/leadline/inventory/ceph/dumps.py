@@ -43,11 +43,11 @@ class Dump:
     purpose: str
     asked: Asked = Asked.MON
     prefix: str = ""
-    arguments: tuple[tuple[str, str], ...] = ()
+    arguments: tuple[tuple[str, str | tuple[str, ...]], ...] = ()
     required: bool = False
 
     @property
-    def request(self) -> tuple[str, dict[str, str]]:
+    def request(self) -> tuple[str, dict[str, str | tuple[str, ...]]]:
         return self.prefix or self.command, dict(self.arguments)
 
 
@@ -96,11 +96,21 @@ TARGET_PGS = _dump(
     arguments=(("who", "mgr"), ("key", "mon_target_pg_per_osd")),
 )
 
-# In the order of their capture. `pg dump` is left out: it has about 200 bytes for each placement
-# group (100 MB in a large cluster), and status and osd df hold the states and counts.
+PGS = _dump(
+    "pg dump pgs_brief",
+    "the placement of every placement group: its primary and its acting set",
+    asked=Asked.MGR,
+    prefix="pg dump",
+    arguments=(("dumpcontents", ("pgs_brief",)),),
+)
+# A manager's answer has about 200 bytes for each placement group. In larger clusters it is not
+# requested.
+MOST_PGS = 65_536
+
+# In the order of their capture.
 DUMPS = (
     STATUS, HEALTH, OSD_DUMP, OSD_TREE, CRUSH, OSD_DF, OSD_METADATA, AUTOSCALE, DF, FS, QUORUM,
-    MGR, VERSIONS, CONFIG, BALANCER, CRYPT_KEYS, TARGET_PGS,
+    MGR, VERSIONS, CONFIG, BALANCER, CRYPT_KEYS, TARGET_PGS, PGS,
 )  # fmt: skip
 BY_NAME = {dump.name: dump for dump in (*DUMPS, CRUSH_RULES)}
 
@@ -310,9 +320,26 @@ class Node:
         return default if found is None else found.flag
 
 
+def list_pgs(dump: Node) -> Node:
+    """Return the list of `pg dump pgs_brief`; before Nautilus the answer was the list itself."""
+    return dump if isinstance(dump.value, list) else dump["pg_stats"]
+
+
 # The description of a lab among the dumps of its cluster.
 
 LAB = "lab.json"
+
+
+def read_client_place(dumps: Dumps) -> dict[str, str]:
+    """Return the CRUSH location of a lab's clients, name by level; empty where it is unknown.
+
+    Raises:
+        LeadlineError: `dumps-invalid`.
+    """
+    found = load(dumps, Dump(name=LAB, command="", purpose=""))
+    text = found.text_or("client_location", "") if found is not None else ""
+    pairs = (part.partition("=") for part in text.split(",") if "=" in part)
+    return {level: name for level, _, name in pairs}
 
 
 def read_lab(dumps: Dumps) -> LabDescription | None:

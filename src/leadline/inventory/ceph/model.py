@@ -164,8 +164,9 @@ class CrushRule(Snapshot):
 class Pool(Snapshot):
     """A pool. `pg_num` is the current number, `pg_num_target` the target of a change.
 
-    `size` is k + m of erasure-coded pools. `stored_bytes` are the clients' bytes, `used_bytes`
-    those on OSDs. A `target_ratio` or `target_bytes` of 0 is unset.
+    `size` is k + m of erasure-coded pools; `fast_erasure`: they read and write only the chunks that
+    they need (`allow_ec_optimizations`, since Tentacle). `stored_bytes` are the clients' bytes,
+    `used_bytes` those on OSDs. A `target_ratio` or `target_bytes` of 0 is unset.
     """
 
     id: int
@@ -187,6 +188,7 @@ class Pool(Snapshot):
     bulk: bool
     erasure: ErasureCode | None
     overwrites: bool
+    fast_erasure: bool = False
     compression: str
     applications: tuple[str, ...]
     cephfs_role: CephfsRole | None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.inventory.ceph.autoscaler import Mode
-from leadline.inventory.ceph.dumps import Node
+from leadline.inventory.ceph.dumps import PGS, Dumps, Node, list_pgs, load
 from leadline.inventory.ceph.model import (
     AutoscaleWord,
     CephfsRole,
@@ -25,6 +25,7 @@ from leadline.inventory.ceph.model import (
     PoolType,
     Spread,
 )
+from leadline.inventory.host import Snapshot
 
 # pg_pool_t's types (src/osd/osd_types.h).
 _TYPES = {1: PoolType.REPLICATED, 3: PoolType.ERASURE}
@@ -73,6 +74,7 @@ def _pool(
         bulk="bulk" in flags,
         erasure=_erasure(node, profiles) if kind is PoolType.ERASURE else None,
         overwrites=kind is PoolType.REPLICATED or "ec_overwrites" in flags,
+        fast_erasure="ec_optimizations" in flags,
         compression=options.text_or("compression_mode", "none"),
         applications=tuple(name for name, _ in node["application_metadata"].items()),
         cephfs_role=role,
@@ -105,6 +107,44 @@ def _cephfs(applications: Node) -> tuple[CephfsRole | None, str | None]:
         if named:
             return role, named.text
     return None, None
+
+
+class PlacementGroup(Snapshot):
+    """A placement group of a pool by its number: the OSDs of its acting set (of erasure code in the
+    order of shards; None: missing), and its primary."""
+
+    number: str
+    acting: tuple[int | None, ...]
+    primary: int
+
+
+# CRUSH_ITEM_NONE (src/crush/crush.h): a shard without an OSD.
+_NO_OSD = 0x7FFFFFFF
+
+
+def read_placement_groups(dumps: Dumps) -> dict[int, tuple[PlacementGroup, ...]]:
+    """Read the acting sets by the id of the pool; empty without `pg dump`. Placement groups without
+    a primary are left out.
+
+    Raises:
+        LeadlineError: `dumps-invalid`.
+    """
+    dump = load(dumps, PGS)
+    found: dict[int, list[PlacementGroup]] = {}
+    for node in list_pgs(dump) if dump is not None else ():
+        pool, _, number = node["pgid"].text.partition(".")
+        primary = node["acting_primary"].integer
+        acting = tuple(osd.integer for osd in node["acting"])
+        if not pool.isdecimal():
+            raise node["pgid"].wrong("the id of a placement group, such as 1.0")
+        if primary in acting and primary != _NO_OSD:
+            group = PlacementGroup(
+                number=number,
+                acting=tuple(None if osd == _NO_OSD else osd for osd in acting),
+                primary=primary,
+            )
+            found.setdefault(int(pool), []).append(group)
+    return {pool: tuple(groups) for pool, groups in found.items()}
 
 
 def read_filesystems(

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
+from leadline.analysis.explain.facts import CellTest, Explanation, RoundTripCost
 from leadline.analysis.figures import MetricFigure
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.report.answers.base import CellOutput, Output
@@ -68,14 +69,48 @@ class DifferenceOutput(Output):
     explains: list[str]
 
 
+class EstimateOutput(Output):
+    """Seconds with their interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class ShareOutput(Output):
+    """Expected / measured change. `account` is `accounts for`, `partly`, `exceeds` or
+    `inconclusive`. `value` is null for another direction, `high` where the measured change may be
+    nothing."""
+
+    account: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class CellTestOutput(Output):
+    """The test of round trips as the cause of one cell's added latency, in seconds per I/O."""
+
+    target: str
+    workload: str
+    level: str
+    op: str
+    measured: EstimateOutput | None
+    expected: EstimateOutput
+    share: ShareOutput
+
+
 class ExplanationOutput(Output):
-    """`closes`: whether measured and expected change agree; null without an expected change.
+    """`closes`: whether measured and expected change agree; null without an expected change, and
+    where the test is inconclusive. `tests` has the numbers of each cell where round trips are
+    tested.
     `cells` are indices into the answer's `cells`."""
 
     paths: list[str]
     cells: list[int]
     text: str
     closes: bool | None
+    tests: list[CellTestOutput]
 
 
 class LimitOutput(Output):
@@ -193,7 +228,11 @@ def compare_output(
             for difference in comparison.differences
         ],
         explanations=[
-            ExplanationOutput.from_records(explanation, text=explanation_text(explanation))
+            ExplanationOutput.from_records(
+                explanation,
+                text=explanation_text(explanation),
+                tests=[_cell_test(test) for test in _tests(explanation)],
+            )
             for explanation in comparison.explanations
         ],
         limits=[
@@ -203,6 +242,24 @@ def compare_output(
             for result in limits
         ],
         summary=SummaryOutput(**counts, headline=headline),
+    )
+
+
+def _tests(explanation: Explanation) -> tuple[CellTest, ...]:
+    return explanation.tests if isinstance(explanation, RoundTripCost) else ()
+
+
+def _cell_test(test: CellTest) -> CellTestOutput:
+    share, high = test.share, test.share.high
+    return CellTestOutput.from_records(
+        test,
+        measured=test.measured and EstimateOutput.from_records(test.measured),
+        expected=EstimateOutput.from_records(test.expected),
+        share=ShareOutput.from_records(
+            share,
+            account=share.account.value,
+            high=high if high is not None and math.isfinite(high) else None,
+        ),
     )
 
 

@@ -10,13 +10,17 @@ import pytest
 from archive_builder import host, make_run, small_plan
 
 from leadline.analysis.comparison import Side
-from leadline.analysis.explain.conditions import Conditions, conditions
+from leadline.analysis.explain.conditions import Conditions, conditions, system
+from leadline.analysis.explain.facts import Explanation
+from leadline.analysis.explain.systems import SystemFacts
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.inventory.diff import Difference
 from leadline.inventory.host import HostInventory, Mount
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan
+
+RECORDED = Path(__file__).resolve().parents[3] / "recorded"
 
 
 def side(run: Run, targets: Mapping[str, str] | None = None) -> Side:
@@ -156,3 +160,102 @@ def test_without_an_inventory_a_run_is_still_one_run(
     monkeypatch.setattr(Run, "inventory", lambda *_: nothing)
     found = between(side(run, {"x": "a"}), side(run, {"x": "b"}))
     assert "one run on one load generator" in found.identical
+
+
+# --- what the cost of round trips is computed from -----------------------------------------------
+
+
+def on_cluster(tmp_path: Path, name: str, dumps: Mapping[str, bytes], **end: bytes) -> Side:
+    """A run on the recorded multi-zone cluster, with further dumps at the start and the end."""
+    plan = addressed(a="rbd:rbd_r3")
+    targets = tuple(one.model_copy(update={"cluster": "c"}) for one in plan.targets)
+    plan = plan.model_copy(update={"targets": targets, "clusters": (Cluster(name="c"),)})
+    run = make_run(tmp_path, plan, run_id=name, round_trip_s=lambda _: 1e-3)
+    recorded = RECORDED / "ceph-multi-az"
+    known = {path.name: path.read_bytes() for path in recorded.glob("*.json")}
+    for moment, more in (("start", dumps), ("end", {**dumps, **end} if end else {})):
+        folder = run.path / layout.system_folder("001", moment, 0)
+        folder.mkdir(parents=True)
+        for file, content in {**known, **more}.items():
+            (folder / file).write_bytes(content)
+    return side(run)
+
+
+def acting(*groups: tuple[int, int, int]) -> bytes:
+    """`pg dump` of the pool rbd_r3, the primary of each group first."""
+    (pool,) = (
+        pool["pool"]
+        for pool in json.loads((RECORDED / "ceph-multi-az" / "osd_dump.json").read_bytes())["pools"]
+        if pool["pool_name"] == "rbd_r3"
+    )
+    listed = [
+        {"pgid": f"{pool}.{number:x}", "acting": osds, "acting_primary": osds[0]}
+        for number, osds in enumerate(groups)
+    ]
+    return json.dumps({"pg_stats": listed}).encode()
+
+
+def gathered(monkeypatch: pytest.MonkeyPatch, ours: Side, theirs: Side) -> SystemFacts:
+    seen = []
+
+    def explain(*given: object) -> tuple[tuple[Difference, ...], tuple[Explanation, ...]]:
+        seen.append(given[-1])
+        return (), ()
+
+    monkeypatch.setattr("leadline.analysis.explain.conditions.explain", explain)
+    between(ours, theirs)
+    (facts,) = seen
+    assert isinstance(facts, SystemFacts)
+    return facts
+
+
+def test_placement_client_network_and_extent_are_gathered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pgs = acting((0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 0, 1))
+    lab = json.dumps({"description": {}, "client_location": "region=r,zone=az2"}).encode()
+    moved = acting((1, 0, 2), (1, 0, 2), (1, 2, 0), (2, 0, 1))
+    known = on_cluster(tmp_path, "known", {"pg_dump_pgs_brief.json": pgs, "lab.json": lab})
+    while_moving = on_cluster(
+        tmp_path, "moving", {"pg_dump_pgs_brief.json": pgs}, **{"pg_dump_pgs_brief.json": moved}
+    )
+    facts = gathered(monkeypatch, known, while_moving)
+    placed, unplaced = facts.pools["a"]
+    primaries = {one.members[one.primary]: one.weight for one in placed.placement}
+    assert primaries == {"az1": 1, "az2": 2, "az3": 1}
+    assert placed.client == "az2"
+    assert (unplaced.placement, unplaced.client) == ((), None)
+    assert (unplaced.pgs, unplaced.even, len(unplaced.shares)) == (32, True, 3)
+    network = facts.networks_of("a")[0]
+    assert network is not None
+    assert 1e-3 <= network.low.other_s <= network.typical_s <= network.high.other_s <= 1.03e-3
+    cell = known.run.plan.cells[0]
+    size = facts.extents["a", cell.workload.name, cell.level]
+    assert size == max(phase.numjobs * phase.size for phase in cell.workload.phases)
+
+
+def test_a_damaged_dump_of_the_placement_leaves_it_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = on_cluster(tmp_path, "broken", {"pg_dump_pgs_brief.json": b"{", "lab.json": b"{"})
+    whole = on_cluster(tmp_path, "whole", {})
+    assert gathered(monkeypatch, broken, whole).pools["a"][0].placement == ()
+
+
+def test_the_client_is_where_its_host_or_its_url_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = on_cluster(tmp_path, "base", {})
+    cluster = system(base)
+    assert cluster is not None
+    known = host(base.run.plan)
+    here = known.model_copy(update={"hostname": cluster.osds[0].host})
+    monkeypatch.setattr(Run, "inventory", lambda *_: here)
+    facts = gathered(monkeypatch, base, base)
+    assert facts.pools["a"][0].client == cluster.osds[0].at("zone")
+    plan = base.run.plan
+    url = "rbd:rbd_r3?read_policy=localize&crush_location=zone:az3"
+    target = plan.targets[0].model_copy(update={"url": url})
+    monkeypatch.setattr(Run, "plan", plan.model_copy(update={"targets": (target,)}))
+    again = side(Run(base.run.path))
+    assert gathered(monkeypatch, again, again).pools["a"][0].client == "az3"

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import pytest
 from compared_cells import Row, cells, difference
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leadline.analysis.explain.explain import explain
 from leadline.analysis.explain.facts import Explanation, MoreCopies, MoreCores, PossibleCauses
@@ -28,18 +30,61 @@ def expected(row: Row, given: Difference, kind: type[Kind]) -> Kind:
 
 
 @pytest.mark.parametrize(
-    ("candidate_ms", "closes", "beyond", "lower"),
-    [(2.6, True, (), 0), (0.5, False, (10.0,), 0), (8.0, False, (), 1)],
+    ("candidate_ms", "scatter", "closes", "counted"),
+    [
+        (2.5, 0.02, True, "proportional"),
+        (2.45, 0.05, True, "proportional"),
+        (3.5, 0.02, None, "less"),
+        (0.5, 0.02, False, "beyond"),
+        (8.0, 0.02, False, "lower"),
+        (3.5, 0.9, None, "undecided"),
+        (2.0, None, None, "undecided"),
+    ],
 )
 def test_twice_the_cores_give_at_most_twice_the_rate(
-    candidate_ms: float, closes: bool, beyond: tuple[float, ...], lower: int
+    candidate_ms: float, scatter: float | None, closes: bool | None, counted: str
 ) -> None:
-    row = Row(op=Op.WRITE, base_s=5e-3, candidate_s=candidate_ms * 1e-3)
+    row = Row(op=Op.WRITE, base_s=5e-3, candidate_s=candidate_ms * 1e-3, scatter=scatter)
     found = expected(row, label("cores", "1", "2"), MoreCores)
-    assert found.closes is closes
-    assert (found.factor, found.tested, found.lower) == (2, 1, lower)
-    assert found.beyond == pytest.approx(beyond)
+    assert (found.closes, found.factor, found.tested) == (closes, 2, 1)
+    counts = {
+        "proportional": found.proportional,
+        "less": found.less,
+        "beyond": len(found.beyond),
+        "lower": found.lower,
+        "undecided": found.undecided,
+    }
+    assert counts == {**dict.fromkeys(counts, 0), counted: 1}
     assert found.paths == ("targets.rep3.labels.cores",)
+
+
+def test_unchanged_rates_count_against_cores() -> None:
+    rows = [
+        Row(op=Op.WRITE, base_s=5e-3, candidate_s=2.5e-3, depth=16),
+        Row(op=Op.READ, base_s=5e-3, candidate_s=5e-3, depth=16, verdict=Verdict.SAME),
+        Row(op=Op.READ, base_s=5e-3, candidate_s=5e-3, depth=1, verdict=Verdict.SAME),
+    ]
+    (found,) = (
+        one
+        for one in explain(cells(*rows), [label("cores", "1", "2")], SystemFacts())[1]
+        if isinstance(one, MoreCores)
+    )
+    assert (found.proportional, found.unchanged, found.tested) == (1, 1, 2)
+    assert found.closes is False, "one I/O in flight gains nothing from cores, the others do"
+
+
+@given(st.integers(2, 16), st.floats(0.001, 0.5), st.floats(-0.99, 0.99), st.booleans())
+def test_proportional_growth_within_the_interval_is_never_accused(
+    factor: int, scatter: float, off: float, fewer: bool
+) -> None:
+    """The measured gain is off the factor by less than its interval."""
+    gain = factor * (1 + scatter) ** off
+    base_s, candidate_s = (1e-3, 1e-3 * gain) if fewer else (1e-3, 1e-3 / gain)
+    row = Row(op=Op.WRITE, base_s=base_s, candidate_s=candidate_s, depth=16, scatter=scatter)
+    values = (str(factor), "1") if fewer else ("1", str(factor))
+    found = expected(row, label("cores", *values), MoreCores)
+    assert found.beyond == ()
+    assert found.lower == 0
 
 
 def test_fewer_cores_are_the_inverse() -> None:
@@ -80,3 +125,14 @@ def test_what_did_not_change_needs_no_expectation() -> None:
 def test_without_an_inventory_the_label_is_not_the_cause() -> None:
     row = Row(op=Op.WRITE, base_s=5e-3, candidate_s=2.6e-3)
     assert expected(row, label("cores", "1", "2"), PossibleCauses).labels_only
+
+
+@pytest.mark.parametrize(("gain", "beyond"), [(2.1, 0), (2.9, 0), (16.2, 1)])
+def test_single_trials_have_the_published_scatter_of_repeats(gain: float, beyond: int) -> None:
+    """A published table has no trials: 2.1 times the rate is no proof of more than twice, 16 is."""
+    row = Row(
+        op=Op.WRITE, base_s=1e-3 * gain, candidate_s=1e-3, scatter=None, reasons=("single-trial",)
+    )
+    found = expected(row, label("cores", "1", "2"), MoreCores)
+    assert (len(found.beyond), found.undecided) == (beyond, 0)
+    assert found.group.single_trials

@@ -13,6 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph import dumps as names
 from leadline.inventory.ceph.model import CephfsRole, CephInventory, Crypt, Health, PoolType, Wire
 from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.inventory.ceph.topology import read_placement_groups
 
 Dumps = dict[str, bytes]
 
@@ -316,3 +317,50 @@ def test_names_of_dumps_are_the_commands() -> None:
     assert names.is_dump("config_show_mgr.host-a.xyz.json")
     assert not names.is_dump("auth_ls.json")
     assert not any(dump.command.startswith("auth") for dump in names.DUMPS)
+
+
+# --- placement groups ----------------------------------------------------------------------------
+
+# Two lines of a lab's answer (Ceph 16.2.15), one of erasure code with a missing shard, one without
+# a primary.
+PGS = [
+    {"pgid": "3.19", "state": "active+clean", "acting": [0, 1, 2], "acting_primary": 0},
+    {"pgid": "1.1b", "state": "active+clean", "acting": [1, 0, 2], "acting_primary": 1},
+    {"pgid": "3.1a", "acting": [2147483647, 1, 2], "acting_primary": 1},
+    {"pgid": "3.1b", "acting": [2147483647, 2147483647, 2147483647], "acting_primary": -1},
+]
+
+
+@pytest.mark.parametrize("document", [{"pg_ready": True, "pg_stats": PGS}, PGS])
+def test_placement_groups_by_pool(document: object) -> None:
+    dumps = {names.PGS.name: b"dumped pgs_brief\n" + json.dumps(document).encode()}
+    found = read_placement_groups(dumps)
+    assert set(found) == {1, 3}
+    assert [(one.acting, one.primary) for one in found[3]] == [((0, 1, 2), 0), ((None, 1, 2), 1)]
+    assert read_placement_groups({}) == {}
+
+
+@pytest.mark.parametrize(
+    "document", [{}, [{"pgid": "x", "acting": [1], "acting_primary": 1}], [{"pgid": "1.0"}]]
+)
+def test_damaged_placement_groups_are_refused(document: object) -> None:
+    with pytest.raises(LeadlineError) as caught:
+        read_placement_groups({names.PGS.name: json.dumps(document).encode()})
+    assert caught.value.kind is errors.DUMPS_INVALID
+
+
+def test_optimised_erasure_code_is_a_flag_of_the_pool(multi_az: Dumps) -> None:
+    def optimise(dump: Any) -> None:
+        for pool in dump["pools"]:
+            pool["flags_names"] += ",ec_optimizations"
+
+    assert not any(pool.fast_erasure for pool in cluster_inventory(multi_az).pools)
+    changed_dumps = changed(multi_az, "osd_dump.json", optimise)
+    assert all(pool.fast_erasure for pool in cluster_inventory(changed_dumps).pools)
+
+
+def test_the_place_of_a_labs_clients() -> None:
+    lab = {"client_location": "region=r,zone=az1", "description": {}}
+    found = names.read_client_place({"lab.json": json.dumps(lab).encode()})
+    assert found == {"region": "r", "zone": "az1"}
+    assert names.read_client_place({"lab.json": b"{}"}) == names.read_client_place({}) == {}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from archive_builder import make_run, some_findings
+from compared_cells import RTT, Row, cells, zones_apart
 from pydantic import BaseModel
 
 from leadline.analysis.compare import compare
 from leadline.analysis.comparison import By, two_runs
+from leadline.analysis.explain.explain import explain
 from leadline.analysis.figures import figures
 from leadline.analysis.layers.study import layer_study
 from leadline.analysis.objectives import every_rate, find_use_case
@@ -22,6 +25,7 @@ from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.formats.importer import Refused
 from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.metrics import Op
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import parse_latency_limit
 from leadline.plan.target_url import VolumeMode
@@ -161,3 +165,21 @@ def test_check_says_what_a_device_loses() -> None:
     output = contracts.check_output(plan)
     assert [write.destroys for write in output.writes] == [True, False]
     assert output.prefill_bytes == sum(write.bytes for write in output.writes) > 0
+
+
+def test_the_numbers_of_an_explanation(run: Run) -> None:
+    findings = some_findings()
+    sides = two_runs(run, run, lambda one: (figures(one, findings), findings))
+    rows = (
+        Row(op=Op.WRITE, base_s=1e-3, candidate_s=4.3e-3),
+        Row(op=Op.READ, base_s=1e-3, candidate_s=2e-3, scatter=2.0),
+    )
+    _, explanations = explain(cells(*rows), [RTT], zones_apart())
+    found = replace(compare(*sides, by=By.RUN), explanations=explanations)
+    answer = json.loads(compare_output(found, "the same").to_json())["explanations"]
+    tests = [test for explanation in answer for test in explanation["tests"]]
+    assert [test["share"]["account"] for test in tests] == ["accounts for", "inconclusive"]
+    assert tests[0]["expected"]["value"] == pytest.approx(10e-3 / 3)
+    assert tests[0]["measured"]["low"] < 3.3e-3 < tests[0]["measured"]["high"]
+    assert tests[1]["share"]["high"] is None, "infinite: nothing may have changed"
+    assert answer[-1]["tests"] == []

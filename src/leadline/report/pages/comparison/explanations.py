@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 
+from leadline.analysis.explain.accounts import Account, Estimate, Share
 from leadline.analysis.explain.facts import (
     Cause,
     CellGroup,
@@ -16,12 +18,15 @@ from leadline.analysis.explain.facts import (
     NearestCopyRead,
     NoCause,
     PossibleCauses,
+    RateLimited,
     RoundTripCost,
+    RoundTripEvidence,
     UnchangedDespiteCause,
     UnchangedDespiteRoundTrips,
     Unknown,
 )
-from leadline.analysis.explain.round_trips import TOLERANCE, Agreement, Cost, IoPath, RoundTrips
+from leadline.analysis.explain.round_trips import Cost, RoundTrips, is_hidden
+from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
 from leadline.metrics import Op
@@ -33,16 +38,24 @@ Name = Callable[[str], str]
 
 _OPS = {Op.READ: "reads", Op.WRITE: "writes", Op.TRIM: "trims", Op.TOTAL: "I/Os"}
 _PATHS = {
-    IoPath.LOCAL: "within one zone",
-    IoPath.MIXED: "reads and writes mixed",
+    None: "reads and writes mixed",
     IoPath.PRIMARY: "client to primary",
     IoPath.NEAREST_COPY: "client to nearest copy",
-    IoPath.PRIMARY_AND_DATA_SHARDS: "client to primary to data shards",
-    IoPath.PRIMARY_AND_COPIES: "client to primary to copies",
-    IoPath.PRIMARY_AND_SHARDS: "client to primary to shards",
+    IoPath.DATA_SHARDS: "client to primary to data shards",
+    IoPath.ONE_SHARD: "client to primary to one shard",
+    IoPath.COPIES: "client to primary to copies",
+    IoPath.SHARDS: "client to primary to shards",
     IoPath.READ_MODIFY_WRITE: "client to primary, old data read, shards written",
+    IoPath.PARTIAL_WRITE: "client to primary, some shards read, some written",
+}
+_ACCOUNTS = {
+    Account.ACCOUNTS_FOR: "accounts for the change in",
+    Account.PARTLY: "explains it partly in",
+    Account.EXCEEDS: "would cost more than the change in",
+    Account.INCONCLUSIVE: "is inconclusive in",
 }
 _QUEUEING = "I/Os in flight together also wait for each other."
+_SINGLE_TRIALS = "Single trials: the intervals are the published scatter of repeats."
 _UNKNOWN = {
     Unknown.BASELINE: "the configuration of the baseline is unknown",
     Unknown.CANDIDATE: "the configuration of the candidate is unknown",
@@ -75,27 +88,36 @@ def _sentences(explanation: Explanation, name: Name) -> list[str]:
 
 @_sentences.register
 def _(found: RoundTripCost, name: Name) -> list[str]:
-    trips = _multiplication(found.cost, found.base_rtt_s, found.candidate_rtt_s)
+    if _is_queued(found):
+        return [
+            f"{_measured(found.group, name)}.",
+            "I/Os in flight together also wait for each other: round trips cannot be tested here.",
+        ]
+    trips = _multiplication(found.cost)
+    measured = _measured(found.group, name, _interval(found))
+    expected = _expected([test.expected for test in found.tests])
     texts = [
-        f"{_measured(found.group, name)}, {_expected(found.cost)} expected ({trips}).",
-        _agreement(found),
+        f"{measured}, {expected} expected ({trips}).",
+        _account(found, name),
+        _SINGLE_TRIALS if found.group.single_trials else "",
+        _placement(found.cost),
     ]
     if found.multiples:
         times = range_text(*map(str, found.multiples))
         texts.append(
-            f"It is about {times} times the maximum: a client that splits large I/Os waits for "
-            "each part."
+            f"It is about {times} times the largest expected cost: a client that splits large "
+            "I/Os waits for each part."
         )
-    elif found.agreement is Agreement.MORE and found.isolation is not Isolation.ISOLATED:
+    elif found.account is Account.PARTLY and found.isolation is not Isolation.ISOLATED:
         in_turn = found.group.sequential
         texts.append("One I/O at a time waits for no other." if in_turn else _QUEUEING)
     if found.isolation is Isolation.NEVER_ISOLATED:
         texts.append("No cell measures small I/Os at QD1, where round trips are isolated.")
-    if found.redundancy and not found.closes:
+    if found.redundancy and found.closes is False:
         texts.append(f"{capital(_cause(found.redundancy, name))} also changes the work of OSDs.")
     if found.others:
         texts.append(_also_changed(found.others, name))
-    elif not found.closes and not found.redundancy:
+    elif found.closes is False and not found.redundancy:
         texts.append("No other relevant difference was found.")
     return texts
 
@@ -118,17 +140,43 @@ def _(found: UnchangedDespiteRoundTrips, name: Name) -> list[str]:
     reasons = "another change compensates, or the copies are not in the recorded zones"
     if found.group.ops == (Op.READ,):
         reasons = "primaries in the client's zone, or a cache"
-    expected = _span(found.expected_s)
+    expected = _expected(found.expected)
+    cells = "This counts" if found.group.count == 1 else f"These {found.group.count} cells count"
     return [
         f"{_where(found.group, name)}: unchanged, {expected} expected from round trips.",
-        f"Possible reasons: {reasons}.",
+        f"{cells} against network distance. Possible reasons: {reasons}.",
+    ]
+
+
+@_sentences.register
+def _(found: RoundTripEvidence, name: Name) -> list[str]:
+    total = sum(count for _, count in found.accounts)
+    counts = listed(f"{_ACCOUNTS[account]} {count}" for account, count in found.accounts)
+    texts = [f"Of {counted(total, 'tested cell')}, network distance {counts}."]
+    if found.unchanged:
+        verb = "counts" if found.unchanged == 1 else "count"
+        texts.append(f"{counted(found.unchanged, 'unchanged cell')} {verb} against it.")
+    return texts
+
+
+@_sentences.register
+def _(found: RateLimited, name: Name) -> list[str]:
+    where = _where(found.group, name, tally=True)
+    return [
+        f"{where}: a limit was measured ({listed(found.codes)}).",
+        "Round trips do not explain a limit: these cells are not tested.",
     ]
 
 
 @_sentences.register
 def _(found: UnchangedDespiteCause, name: Name) -> list[str]:
     margin, cause = percent(found.margin), _cause(found.cause, name)
-    return [f"{_where(found.group, name)}: unchanged within {margin} in spite of {cause}."]
+    verb = "counts" if found.cause.unchanged == 1 else "count"
+    cells = counted(found.cause.applies, "tested cell")
+    return [
+        f"{_where(found.group, name)}: unchanged within {margin} in spite of {cause}.",
+        f"{found.cause.unchanged} of {cells} {verb} against an effect.",
+    ]
 
 
 @_sentences.register
@@ -148,6 +196,8 @@ def _(found: ImpliedRoundTrip, name: Name) -> list[str]:
 def _(found: PossibleCauses, name: Name) -> list[str]:
     where = _where(found.group, name, tally=True)
     causes = listed(_cause(cause, name) for cause in found.causes)
+    # The cells are counted by their speed, which is not what changed with percentiles alone.
+    counted_against = [] if found.group.percentiles_only else _counter_evidence(found.causes)
     if found.labels_only:
         return [
             f"{where}: the only known difference is {causes}.",
@@ -161,10 +211,18 @@ def _(found: PossibleCauses, name: Name) -> list[str]:
         return [
             f"{where}: the only relevant difference{among} is {causes}.",
             sentence("; ".join(found.causes[0].mechanisms)),
+            *counted_against,
         ]
+    labels = {cause.code: cause.label for cause in found.causes}
     return [
         f"{where}: several relevant differences, {causes}.",
-        "One comparison cannot separate their shares.",
+        *(
+            f"The data cannot separate {listed(labels[code] for code in codes)}: they apply to the "
+            "same cells."
+            for codes in found.inseparable
+        ),
+        *counted_against,
+        "" if found.inseparable else "One comparison cannot separate their shares.",
     ]
 
 
@@ -197,17 +255,26 @@ def _(found: NoCause, name: Name) -> list[str]:
 def _(found: MoreCores, name: Name) -> list[str]:
     expected = f"at most {found.factor:g} times the rate expected, if cores are the limit"
     texts = [f"Label {_label(found)}: {expected}."]
-    rates = f"{found.tested} changed {'rate' if found.tested == 1 else 'rates'}"
-    if found.beyond:
-        gains = range_text(f"x {min(found.beyond):.3g}", f"x {max(found.beyond):.3g}")
-        texts.append(
-            f"{len(found.beyond)} of {rates} exceed this ({gains}): cores alone do not explain "
-            "them."
-        )
-    if found.lower:
-        texts.append(f"{found.lower} of {rates} are lower with more cores.")
+    gains = range_text(
+        f"x {min((gain.value for gain in found.beyond), default=0.0):.3g}",
+        f"x {max((gain.value for gain in found.beyond), default=0.0):.3g}",
+    )
+    counts = (
+        (found.proportional, ("agrees", "agree"), f" with x {found.factor:g}"),
+        (found.less, ("gains", "gain"), " less"),
+        (len(found.beyond), ("exceeds", "exceed"), f" it ({gains})"),
+        (found.lower, ("is", "are"), " lower"),
+        (found.unchanged, ("is", "are"), " unchanged"),
+        (found.undecided, ("cannot", "cannot"), " be tested"),
+    )
+    parts = [f"{count} {verbs[count > 1]}{rest}" for count, verbs, rest in counts if count]
+    texts.append(f"Of {counted(found.tested, 'tested rate')}, {listed(parts, 6)}.")
+    if found.closes is False:
+        texts.append("Cores alone do not explain this.")
+    if found.group.single_trials:
+        texts.append(_SINGLE_TRIALS)
     if found.closes:
-        texts.append("The changed rates are within this limit. CPU saturation was not measured.")
+        texts.append("CPU saturation was not measured.")
     return texts
 
 
@@ -245,12 +312,13 @@ def _tally(verdicts: Sequence[tuple[Verdict, int]]) -> str:
     return f"{cells}: {listed(f'{number} {verdict.value}' for verdict, number in verdicts)}"
 
 
-def _measured(group: CellGroup, name: Name) -> str:
-    """`Writes on rep3, QD1: +1.8 ms measured`, with its basis where that is not the means."""
+def _measured(group: CellGroup, name: Name, interval: Estimate | None = None) -> str:
+    """`Writes on rep3, QD1: +1.8 ms measured`, with its basis where that is not the means, and the
+    interval of a single cell."""
     targets = {target for target, _ in group.added_s}
     seconds = [added_s for _, added_s in group.added_s]
     if len(seconds) == 1:
-        amounts = _signed(seconds[0])
+        amounts = _expected([interval]) if interval else _signed(seconds[0])
     elif len(seconds) <= 4 and len(targets) == len(seconds):
         amounts = listed(f"{_signed(value)} ({name(target)})" for target, value in group.added_s)
     else:
@@ -267,19 +335,28 @@ def _measured(group: CellGroup, name: Name) -> str:
     return f"{_where(group, name)}: {amounts} measured{basis}"
 
 
-def _expected(cost: Cost) -> str:
-    """`+3.33 ms (+2 ms to +4 ms)`."""
-    ends = (cost.least_s, cost.most_s) if cost.most_s > 0 else (cost.most_s, cost.least_s)
-    span = _span(ends)
-    if cost.expected_s is None:
-        return span
-    mean = _signed(cost.expected_s)
-    return mean if mean == span else f"{mean} ({span})"
+def _interval(found: RoundTripCost) -> Estimate | None:
+    return found.tests[0].measured if len(found.tests) == 1 else None
 
 
-def _multiplication(cost: Cost, base_rtt_s: float | None, candidate_rtt_s: float | None) -> str:
+def _expected(estimates: Sequence[Estimate]) -> str:
+    """`+1.74 ms (+1.68 ms to +1.83 ms)`, of several values their span."""
+    if len(estimates) > 1:
+        values = [estimate.value for estimate in estimates]
+        return _span((min(values, key=abs), max(values, key=abs)))
+    (estimate,) = estimates
+    value = _signed(estimate.value)
+    span = _span(_by_size(estimate.low, estimate.high))
+    return value if span == value else f"{value} ({span})"
+
+
+def _by_size(low: float, high: float) -> tuple[float, float]:
+    return (high, low) if high <= 0 else (low, high)
+
+
+def _multiplication(cost: Cost) -> str:
     """`1.67 round trips x 2 ms, client to primary to copies`."""
-    before, after = base_rtt_s or 0.0, candidate_rtt_s or 0.0
+    before, after = cost.base_rtt_s, cost.candidate_rtt_s
     base, candidate = cost.base, cost.candidate
     path = _PATHS[candidate.path if candidate.most and after else base.path]
     if (base.least, base.most, base.expected) == (
@@ -312,24 +389,91 @@ def _count(trips: RoundTrips) -> str:
     return f"{short(trips.least)} to {short(trips.most)}"
 
 
-def _agreement(found: RoundTripCost) -> str:
-    gap = "" if found.gap_s is None else range_text(*map(format_latency, found.gap_s))
-    return {
-        Agreement.WITHIN: "Network distance explains the change.",
-        Agreement.TOLERATED: "Network distance explains the change to within "
-        f"{percent(TOLERANCE)}.",
-        Agreement.LESS: f"The change is {gap} below the minimum: network distance does not explain "
-        "it.",
-        Agreement.MORE: f"The change is {gap} above the maximum: network distance explains only a "
-        "part.",
-        Agreement.OPPOSITE: "The change has the opposite direction: network distance does not "
-        "explain it.",
-    }[found.agreement]
+def _account(found: RoundTripCost, name: Name) -> str:
+    """Word the result of the test."""
+    tests = found.tests
+    several = len({test.target for test in tests}) == len(tests) > 1
+    shares = [_share(test.share, f" on {name(test.target)}" if several else "") for test in tests]
+    if len(tests) > 4:
+        known = [test.share.value for test in tests if test.share.value is not None]
+        shares = [range_text(_percent(min(known)), _percent(max(known)))] if known else []
+    listing = listed(share for share in shares if share)
+    match found.account:
+        case Account.ACCOUNTS_FOR:
+            return f"Network distance accounts for {listing}."
+        case Account.PARTLY:
+            return f"Network distance explains the change partly: {listing or 'nearly 0 %'}."
+        case Account.EXCEEDS:
+            if any(test.share.value is None for test in tests):
+                return "The change has the opposite direction: it counts against network distance."
+            return f"The expected cost exceeds the change ({listing}): this counts against it."
+    if any(test.measured is None for test in tests):
+        about = f" (share about {listing})" if listing else ""
+        return f"The test of network distance is inconclusive: the change has no interval{about}."
+    share = f": {listing}" if listing else ""
+    return f"The test of network distance is inconclusive{share}."
+
+
+def _is_queued(found: RoundTripCost) -> bool:
+    """Return whether queues may hide all of the cost, so that the test decides nothing."""
+    one = found.group.depths == (1,)
+    return found.account is Account.INCONCLUSIVE and any(
+        is_hidden(1 if one else None, test.expected) for test in found.tests
+    )
+
+
+def _share(share: Share, where: str = "") -> str:
+    """`97 % on rep3 (86 % to 111 %)`; empty where it is unknown."""
+    if share.value is None:
+        return ""
+    value = f"{_percent(share.value)}{where}"
+    if share.low is None or share.high is None:
+        return value
+    low = _percent(share.low)
+    return (
+        f"{value} ({low} to {_percent(share.high)})"
+        if math.isfinite(share.high)
+        else (f"{value} (at least {low})")
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:,.0f} %"
+
+
+def _placement(cost: Cost) -> str:
+    """Say where a placement is unknown that the cost depends on."""
+    unknown = [
+        system
+        for system, placed, trips, rtt_s in (
+            ("the baseline", cost.base_placed, cost.base, cost.base_rtt_s),
+            ("the candidate", cost.candidate_placed, cost.candidate, cost.candidate_rtt_s),
+        )
+        if trips.most and rtt_s and not placed
+    ]
+    if not unknown:
+        return ""
+    return f"The placement on {listed(unknown)} is unknown: all that CRUSH may choose are expected."
+
+
+def _counter_evidence(causes: Iterable[Cause]) -> list[str]:
+    """Count the cells that are evidence against each cause."""
+    texts = []
+    for cause in causes:
+        counts = (
+            (cause.unchanged, "unchanged"),
+            (cause.opposed, "faster with a longer path or slower with a shorter one"),
+        )
+        against = listed(f"{count} {text}" for count, text in counts if count)
+        if cause.unchanged or cause.opposed:
+            cells = counted(cause.applies, "tested cell")
+            texts.append(f"Against {cause.label}, of {cells}: {against}.")
+    return texts
 
 
 def _also_changed(causes: Iterable[Cause], name: Name) -> str:
     names = listed(_cause(cause, name) for cause in causes)
-    return f"Also changed: {names}; the shares cannot be separated."
+    return f"Also changed: {names}; the data cannot separate their shares."
 
 
 def _cause(cause: Cause, name: Name) -> str:

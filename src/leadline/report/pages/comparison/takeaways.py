@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell, Comparison, OverallEffect
-from leadline.analysis.explain.facts import Explanation
+from leadline.analysis.explain.facts import Explanation, RoundTripEvidence
 from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
 from leadline.findings import Severity
 from leadline.inventory.diff import Difference, Topic
@@ -525,7 +525,13 @@ def _explanation(comparison: Comparison) -> list[str]:
     closed = {index for candidate in found if candidate.closes for index in candidate.cells} & rows
     text = explanation_text(best, short)
     if best.closes and len(closed) > len(rows & set(best.cells)):
-        text += f" Network distance explains {len(closed):,} of {len(rows):,} changed rates."
+        text += f" Network distance accounts for {len(closed):,} of {len(rows):,} changed rates."
+    against = sum(
+        found.unchanged for found in comparison.explanations if isinstance(found, RoundTripEvidence)
+    )
+    if best.closes and against:
+        verb = "counts" if against == 1 else "count"
+        text += f" {count_text(against, 'unchanged cell')} {verb} against it."
     return [text]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from leadline.analysis.explain.accounts import Account, Estimate, Share
 from leadline.analysis.explain.facts import (
     Cause,
     CellGroup,
+    CellTest,
     ChangedValue,
     Explanation,
     ImpliedRoundTrip,
@@ -18,12 +21,15 @@ from leadline.analysis.explain.facts import (
     NearestCopyRead,
     NoCause,
     PossibleCauses,
+    RateLimited,
     RoundTripCost,
+    RoundTripEvidence,
     UnchangedDespiteCause,
     UnchangedDespiteRoundTrips,
     Unknown,
 )
-from leadline.analysis.explain.round_trips import Agreement, Cost, IoPath, RoundTrips
+from leadline.analysis.explain.round_trips import Cost, RoundTrips
+from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference, PossibleEffect, Topic
 from leadline.metrics import Op
@@ -63,82 +69,163 @@ SETTINGS = Cause(
 )
 NONE = RoundTrips(least=0, most=0, expected=0, path=IoPath.PRIMARY)
 READ = RoundTrips(least=0, most=1, expected=2 / 3, path=IoPath.PRIMARY)
-WRITE = RoundTrips(least=1, most=2, expected=5 / 3, path=IoPath.PRIMARY_AND_COPIES)
-MIXED = RoundTrips(least=0, most=2, expected=None, path=IoPath.MIXED)
+WRITE = RoundTrips(least=1, most=2, expected=5 / 3, path=IoPath.COPIES)
+MIXED = RoundTrips(least=0, most=2, expected=None, path=None)
+
+
+def estimate(value_ms: float, low_ms: float, high_ms: float) -> Estimate:
+    return Estimate(value=value_ms * 1e-3, low=low_ms * 1e-3, high=high_ms * 1e-3)
+
+
+TEST = CellTest(
+    target="rep3",
+    workload="w",
+    level="qd1",
+    op=Op.READ,
+    measured=estimate(0.85, 0.8, 0.9),
+    expected=estimate(0.688, 0.6, 0.82),
+    share=Share(account=Account.ACCOUNTS_FOR, value=0.81, low=0.67, high=1.02),
+)
 COST = RoundTripCost(
     cells=(0,),
     group=READS,
     closes=True,
-    cost=Cost(base=READ, candidate=READ, least_s=0, most_s=1.03e-3, expected_s=0.688e-3),
-    base_rtt_s=0.04e-3,
-    candidate_rtt_s=1.07e-3,
-    agreement=Agreement.WITHIN,
+    account=Account.ACCOUNTS_FOR,
+    cost=Cost(
+        base=READ,
+        candidate=READ,
+        added=TEST.expected,
+        base_rtt_s=0.04e-3,
+        candidate_rtt_s=1.07e-3,
+        base_placed=True,
+        candidate_placed=True,
+    ),
+    tests=(TEST,),
     isolation=Isolation.ISOLATED,
 )
 EXPECTED = (
-    "Reads on rep3, QD1: +850 us measured, +688 us (+0 us to +1.03 ms) expected (0.67 round trips "
-    "x 1.03 ms, client to primary). "
+    "Reads on rep3, QD1: +850 us (+800 us to +900 us) measured, +688 us (+600 us to +820 us) "
+    "expected (0.67 round trips x 1.03 ms, client to primary). "
 )
 
 
-def cost_of(least_s: float, most_s: float, expected_s: float | None, **trips: RoundTrips) -> Cost:
-    return replace(COST.cost, least_s=least_s, most_s=most_s, expected_s=expected_s, **trips)
+def cell_test(account: Account, *shares: float | None, **changes: object) -> CellTest:
+    value, low, high = shares or (None, None, None)
+    share = Share(account=account, value=value, low=low, high=high)
+    return replace(TEST, share=share, **changes)  # type: ignore[arg-type]
+
+
+def failing(account: Account, *shares: float | None, **changes: object) -> RoundTripCost:
+    closes = None if account is Account.INCONCLUSIVE else False
+    found = replace(COST, closes=closes, account=account, tests=(cell_test(account, *shares),))
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_ms: float) -> Cost:
+    return replace(
+        COST.cost,
+        base=base,
+        candidate=candidate,
+        base_rtt_s=base_ms * 1e-3,
+        candidate_rtt_s=candidate_ms * 1e-3,
+    )
 
 
 @pytest.mark.parametrize(
     ("explanation", "text"),
     [
-        (COST, f"{EXPECTED}Network distance explains the change."),
+        (COST, f"{EXPECTED}Network distance accounts for 81 % (67 % to 102 %)."),
         (
-            replace(COST, agreement=Agreement.TOLERATED, others=(PG,)),
+            replace(COST, others=(PG,), cost=replace(COST.cost, base_placed=False)),
             (
-                f"{EXPECTED}Network distance explains the change to within 20 %. Also changed: PG "
-                "count (128 -> 512); the shares cannot be separated."
+                f"{EXPECTED}Network distance accounts for 81 % (67 % to 102 %). The placement on "
+                "the baseline is unknown: all that CRUSH may choose are expected. Also changed: PG "
+                "count (128 -> 512); the data cannot separate their shares."
             ),
         ),
         (
-            replace(COST, closes=False, agreement=Agreement.LESS, gap_s=(1e-3, 1e-3)),
+            failing(Account.EXCEEDS, 1.4, 1.2, 1.6),
             (
-                f"{EXPECTED}The change is 1 ms below the minimum: network distance does not "
-                "explain it. No other relevant difference was found."
+                f"{EXPECTED}The expected cost exceeds the change (140 % (120 % to 160 %)): this "
+                "counts against it. No other relevant difference was found."
             ),
         ),
         (
-            replace(
-                COST,
-                closes=False,
-                agreement=Agreement.MORE,
-                isolation=Isolation.ALSO_ISOLATED,
-                gap_s=(1e-3, 2e-3),
-                redundancy=EC,
-            ),
+            failing(Account.EXCEEDS, others=(SETTINGS,)),
             (
-                f"{EXPECTED}The change is 1 ms to 2 ms above the maximum: network distance "
-                "explains only a part. I/Os in flight together also wait for each other. "
-                "Redundancy (a 3 -> EC 2+1 and b 2 -> EC 2+1) also changes the work of OSDs."
+                f"{EXPECTED}The change has the opposite direction: it counts against network "
+                "distance. Also changed: settings (x 1 -> 2); the data cannot separate their "
+                "shares."
             ),
         ),
         (
-            replace(
-                COST,
-                closes=False,
-                agreement=Agreement.MORE,
+            failing(
+                Account.PARTLY, 0.4, 0.3, 0.5, isolation=Isolation.ALSO_ISOLATED, redundancy=EC
+            ),
+            (
+                f"{EXPECTED}Network distance explains the change partly: 40 % (30 % to 50 %). I/Os "
+                "in flight together also wait for each other. Redundancy (a 3 -> EC 2+1 and b 2 -> "
+                "EC 2+1) also changes the work of OSDs."
+            ),
+        ),
+        (
+            failing(
+                Account.PARTLY,
+                0.2,
+                0.1,
+                0.3,
                 isolation=Isolation.NEVER_ISOLATED,
-                gap_s=(1e-3, 1e-3),
                 multiples=(3, 8),
             ),
             (
-                f"{EXPECTED}The change is 1 ms above the maximum: network distance explains only "
-                "a part. It is about 3 to 8 times the maximum: a client that splits large I/Os "
+                f"{EXPECTED}Network distance explains the change partly: 20 % (10 % to 30 %). It "
+                "is about 3 to 8 times the largest expected cost: a client that splits large I/Os "
                 "waits for each part. No cell measures small I/Os at QD1, where round trips are "
                 "isolated. No other relevant difference was found."
             ),
         ),
         (
-            replace(COST, closes=False, agreement=Agreement.OPPOSITE, others=(SETTINGS,)),
+            failing(Account.INCONCLUSIVE, 0.9, 0.4, math.inf),
+            (f"{EXPECTED}The test of network distance is inconclusive: 90 % (at least 40 %)."),
+        ),
+        (
+            failing(
+                Account.INCONCLUSIVE,
+                tests=(cell_test(Account.INCONCLUSIVE, 0.9, None, None, measured=None),),
+            ),
             (
-                f"{EXPECTED}The change has the opposite direction: network distance does not "
-                "explain it. Also changed: settings (x 1 -> 2); the shares cannot be separated."
+                f"{EXPECTED.replace(' (+800 us to +900 us)', '')}The test of network "
+                "distance is inconclusive: the change has no interval (share about 90 %)."
+            ),
+        ),
+        (
+            failing(
+                Account.INCONCLUSIVE,
+                group=replace(READS, depths=(16,)),
+                tests=(cell_test(Account.INCONCLUSIVE, expected=estimate(0.7, 0.0, 0.8)),),
+            ),
+            (
+                "Reads on rep3, QD16: +850 us measured. I/Os in flight together also wait for each "
+                "other: round trips cannot be tested here."
+            ),
+        ),
+        (
+            failing(
+                Account.INCONCLUSIVE,
+                group=replace(READS, single_trials=True),
+                cost=replace(COST.cost, base_placed=False, candidate_placed=False),
+                tests=(
+                    cell_test(
+                        Account.INCONCLUSIVE, 0.9, 0.0, 1.3, expected=estimate(0.7, 0.0, 1.0)
+                    ),
+                ),
+            ),
+            (
+                "Reads on rep3, QD1: +850 us (+800 us to +900 us) measured, +700 us (+0 us to +1 "
+                "ms) expected (0.67 round trips x 1.03 ms, client to primary). The test of network "
+                "distance is inconclusive: 90 % (0 % to 130 %). Single trials: the intervals are "
+                "the published scatter of repeats. The placement on the baseline and the candidate "
+                "is unknown: all that CRUSH may choose are expected."
             ),
         ),
         (
@@ -150,42 +237,60 @@ def cost_of(least_s: float, most_s: float, expected_s: float | None, **trips: Ro
                     targets=("rep3", "rep2"),
                     depths=(1, 16),
                 ),
-                cost=cost_of(2e-3, 4e-3, 10e-3 / 3, base=NONE, candidate=WRITE),
-                base_rtt_s=None,
-                candidate_rtt_s=2e-3,
+                tests=(TEST, replace(TEST, target="rep2", expected=estimate(3.33, 2, 4))),
+                cost=cost_of(NONE, WRITE, 0, 2),
             ),
             (
                 "Writes on rep3 and rep2, QD1 and 16: +3.1 ms (rep3) and +3.4 ms (rep2) measured, "
-                "+3.33 ms (+2 ms to +4 ms) expected (1.67 round trips x 2 ms, client to primary to "
-                "copies). Network distance explains the change."
+                "+688 us to +3.33 ms expected (1.67 round trips x 2 ms, client to primary to "
+                "copies). Network distance accounts for 81 % on rep3 (67 % to 102 %) and 81 % on "
+                "rep2 (67 % to 102 %)."
             ),
         ),
         (
             replace(
                 COST,
                 group=replace(READS, from_rates=True, closed_loop=(16, 2000.0, 1455.0)),
-                cost=cost_of(-2e-3, 0, None, base=MIXED, candidate=NONE),
-                base_rtt_s=1e-3,
-                candidate_rtt_s=None,
+                tests=(replace(TEST, expected=-estimate(1, 0.5, 2)),),
+                cost=cost_of(MIXED, NONE, 1, 0),
             ),
             (
-                "Reads on rep3, QD1: +850 us measured (from IOPS: 16 x (1/1,455 - 1/2,000)), +0 "
-                "us to -2 ms expected (0 to 2 round trips x 1 ms saved, reads and writes mixed). "
-                "Network distance explains the change."
+                "Reads on rep3, QD1: +850 us (+800 us to +900 us) measured (from IOPS: 16 x "
+                "(1/1,455 - 1/2,000)), -1 ms (-500 us to -2 ms) expected (0 to 2 round trips x 1 "
+                "ms saved, reads and writes mixed). Network distance accounts for 81 % (67 % to "
+                "102 %)."
             ),
         ),
         (
             replace(
                 COST,
                 group=replace(WRITES, streaming=True, sequential=1),
-                cost=cost_of(1e-3, 1e-3, 1e-3, base=READ, candidate=WRITE),
-                base_rtt_s=1e-3,
-                candidate_rtt_s=1e-3,
+                tests=(TEST,) * 5,
+                cost=cost_of(READ, WRITE, 1, 1),
             ),
             (
                 "Large writes on rep3, QD1: +3 ms measured (one I/O per job in flight, from "
-                "IOPS), +1 ms expected (1.67 round trips x 1 ms instead of 0.67 x 1 ms, client "
-                "to primary to copies). Network distance explains the change."
+                "IOPS), +688 us expected (1.67 round trips x 1 ms instead of 0.67 x 1 ms, client "
+                "to primary to copies). Network distance accounts for 81 %."
+            ),
+        ),
+        (
+            RoundTripEvidence(
+                cells=(),
+                group=READS,
+                accounts=((Account.ACCOUNTS_FOR, 3), (Account.EXCEEDS, 2)),
+                unchanged=1,
+            ),
+            (
+                "Of 5 tested cells, network distance accounts for the change in 3 and would cost "
+                "more than the change in 2. 1 unchanged cell counts against it."
+            ),
+        ),
+        (
+            RateLimited(cells=(0,), group=READS, codes=("flat-ceiling",)),
+            (
+                "Reads on rep3, QD1 (1 cell, worse): a limit was measured (flat-ceiling). Round "
+                "trips do not explain a limit: these cells are not tested."
             ),
         ),
         (
@@ -197,19 +302,27 @@ def cost_of(least_s: float, most_s: float, expected_s: float | None, **trips: Ro
             (
                 "Reads on rep3, QD1: +850 us measured, no change expected: the nearest copy is "
                 "in the zone. The primary may answer instead, or reads wait for writes. Also "
-                "changed: PG count (128 -> 512); the shares cannot be separated."
+                "changed: PG count (128 -> 512); the data cannot separate their shares."
             ),
         ),
         (
-            UnchangedDespiteRoundTrips(cells=(0,), group=SAME, expected_s=(1e-3, 2e-3)),
+            UnchangedDespiteRoundTrips(
+                cells=(0,), group=SAME, expected=(estimate(1, 1, 1), estimate(2, 1, 2))
+            ),
             (
-                "Reads on rep3, QD1: unchanged, +1 ms to +2 ms expected from round trips. Possible "
-                "reasons: primaries in the client's zone, or a cache."
+                "Reads on rep3, QD1: unchanged, +1 ms to +2 ms expected from round trips. This "
+                "counts against network distance. Possible reasons: primaries in the client's "
+                "zone, or a cache."
             ),
         ),
         (
-            UnchangedDespiteCause(cells=(0,), group=SAME, cause=PG, margin=0.05),
-            "Reads on rep3, QD1: unchanged within 5 % in spite of PG count (128 -> 512).",
+            UnchangedDespiteCause(
+                cells=(0,), group=SAME, cause=replace(PG, applies=4, unchanged=1), margin=0.05
+            ),
+            (
+                "Reads on rep3, QD1: unchanged within 5 % in spite of PG count (128 -> 512). 1 of "
+                "4 tested cells counts against an effect."
+            ),
         ),
         (
             ImpliedRoundTrip(
@@ -254,12 +367,26 @@ def cost_of(least_s: float, most_s: float, expected_s: float | None, **trips: Ro
             PossibleCauses(
                 cells=(0,),
                 group=replace(READS, verdicts=((Verdict.WORSE, 3), (Verdict.SAME, 1))),
-                causes=(PG, SETTINGS),
+                causes=(PG, replace(SETTINGS, applies=8, unchanged=2, opposed=1)),
             ),
             (
                 "Reads on rep3, QD1 (4 cells: 3 worse and 1 same): several relevant differences, "
-                "PG count (128 -> 512) and settings (x 1 -> 2). One comparison cannot separate "
-                "their shares."
+                "PG count (128 -> 512) and settings (x 1 -> 2). Against settings, of 8 "
+                "tested cells: 2 unchanged and 1 faster with a longer path or slower with a "
+                "shorter one. One comparison cannot separate their shares."
+            ),
+        ),
+        (
+            PossibleCauses(
+                cells=(0,),
+                group=READS,
+                causes=(PG, SETTINGS),
+                inseparable=(("pgs", "settings"),),
+            ),
+            (
+                "Reads on rep3, QD1 (1 cell, worse): several relevant differences, PG count (128 "
+                "-> 512) and settings (x 1 -> 2). The data cannot separate PG count and "
+                "settings: they apply to the same cells."
             ),
         ),
         (
@@ -308,14 +435,17 @@ def cost_of(least_s: float, most_s: float, expected_s: float | None, **trips: Ro
                 baseline=1,
                 candidate=2,
                 factor=2,
-                tested=2,
-                beyond=(10.0,),
+                tested=9,
+                proportional=2,
+                less=1,
+                beyond=(Estimate(value=10, low=9, high=11),),
                 lower=1,
+                unchanged=3,
             ),
             (
-                "Label cores 1 -> 2: at most 2 times the rate expected, if cores are the limit. "
-                "1 of 2 changed rates exceed this (x 10): cores alone do not explain them. 1 of "
-                "2 changed rates are lower with more cores."
+                "Label cores 1 -> 2: at most 2 times the rate expected, if cores are the limit. Of "
+                "9 tested rates, 2 agree with x 2, 1 gains less, 1 exceeds it (x 10), 1 is lower, "
+                "3 are unchanged and 1 cannot be tested. Cores alone do not explain this."
             ),
         ),
         (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.analysis.comparison import Comparison
-from leadline.analysis.explain.facts import CellGroup, PossibleCauses
+from leadline.analysis.explain.facts import CellGroup, PossibleCauses, RoundTripEvidence
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
@@ -182,6 +182,22 @@ def test_only_differences_that_were_found_are_explained() -> None:
     found = comparison(cell([100], [50], Verdict.WORSE), explanations=(explained,))
     assert explanation_text(explained) not in summary(open_)
     assert explanation_text(explained) in summary(found)
+
+
+def test_cells_against_the_best_explanation_are_counted() -> None:
+    group = CellGroup(
+        ops=(Op.WRITE,), targets=("rep3",), depths=(1,), verdicts=((Verdict.WORSE, 1),)
+    )
+    best = PossibleCauses(paths=("network",), cells=(0,), group=group, causes=(), closes=True)
+    evidence = RoundTripEvidence(cells=(), group=group, accounts=(), unchanged=2)
+    worse = cell([100], [50], Verdict.WORSE)
+    assert any(
+        text.endswith("2 unchanged cells count against it.")
+        for text in summary(comparison(worse, explanations=(best, evidence)))
+    )
+    assert not any(
+        "against it" in text for text in summary(comparison(worse, explanations=(best,)))
+    )
 
 
 def test_less_protection_is_always_said() -> None:
