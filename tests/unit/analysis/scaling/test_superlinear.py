@@ -122,7 +122,7 @@ def cause(one: Superlinear | None, code: str) -> Cause:
 
 
 def test_causes_are_there_even_where_nothing_is_known() -> None:
-    one = found(simulate(times(1)), simulate(times(2)))
+    one = found(simulate(times(1)), simulate(times(2.3)))
     assert one is not None
     assert {cause.code for cause in one.causes} == {
         *("caches", "placement", "fixed-overhead", "co-located-services", "fill-and-age"),
@@ -145,7 +145,7 @@ def spread(highest: int, mean: float) -> Spread:
 
 
 def compared(ours: CephInventory, theirs: CephInventory, **what: Any) -> Superlinear | None:
-    small, large = simulate(times(1)), simulate(times(2))
+    small, large = simulate(times(1)), simulate(times(2.3))
     known(small, name="small", ceph=ours, **what)
     known(large, name="large", ceph=theirs, **what)
     return superlinear(against(small, large, HOSTS), knowledge(small), knowledge(large), NOTHING)
@@ -240,7 +240,7 @@ def test_other_differences_are_named_and_those_of_size_are_not() -> None:
         )
         return replace(NOTHING, differences=differences, identical=("release 16",))
 
-    small, large = simulate(times(1)), simulate(times(2))
+    small, large = simulate(times(1)), simulate(times(2.3))
     one = found(small, large, differing=differing(Topic.TOPOLOGY, Topic.MEDIA))
     assert cause(one, "other-differences").paths == ("some.media",)
     assert stance(one, "other-differences") is Stance.OPEN

@@ -181,16 +181,16 @@ def test_each_curve_stands_next_to_its_own_limit() -> None:
 
 def test_systems_are_next_to_what_was_added() -> None:
     small = run_of(*saturating(), name="small")
-    large = run_of(*saturating(scale=1.95), name="large", hosts=5)
+    large = run_of(*saturating(scale=2.4), name="large", hosts=5)
     shown = document(small, large)
     assert shown.summary[0].startswith(
-        "large vs small, randread on pool (read): highest throughput +95 % ("
+        "large vs small, randread on pool (read): highest throughput +140 % ("
     )
     assert "for +67 % hosts (3 to 5)" in shown.summary[0]
     levels = rows(table(shown, "speedups-1"))
     assert [one["level"] for one in levels[:2]] == ["c1-qd32x1", "c2-qd32x1"]
-    assert all(one["speed-up"].startswith("× 1.95 (") for one in levels[:7])
-    assert all(one["efficiency"].startswith("117 %") for one in levels[:7])
+    assert all(one["speed-up"].startswith("× 2.40 (") for one in levels[:7])
+    assert all(one["efficiency"].startswith("144 %") for one in levels[:7])
     assert "superlinear-scaling" in text(shown)
     assert len(table(shown, "causes-1").rows) > 3
 

@@ -182,7 +182,7 @@ def test_a_certain_superlinear_speed_up_is_a_warning() -> None:
     found = finding(steady, [2.3 * iops for iops in steady])
     assert (found.code, found.severity) == ("superlinear-scaling", Severity.WARNING)
     assert re.fullmatch(
-        r"Throughput grew by \+100 % \(\+9\d % to \+10\d %\), for \+67 % hosts \(3 to 5\), at "
+        r"Throughput grew by \+130 % \(\+10\d % to \+16\d %\), for \+67 % hosts \(3 to 5\), at "
         r"qd8x1: more than proportional, which more of the same hardware does not explain\.",
         found.message,
     )
