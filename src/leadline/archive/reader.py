@@ -95,8 +95,6 @@ def _watch(
     """
 
     def read(trial: StoredTrial) -> tuple[Sample, ...]:
-        if trial.imported:
-            return ()
         content = _read_watched(trial.folder / name)
         return () if content is None else parse(content)
 

@@ -20,12 +20,13 @@ def test_pages_are_counted_dropped_and_read_back(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (3 << 20))
     path.read_bytes()
     drop = dropped(path)
-    assert drop.resident_before_bytes == 3 << 20
+    # The kernel may reclaim some pages meanwhile.
+    assert 2 << 20 < drop.resident_before_bytes <= 3 << 20
     if drop.resident_after_bytes:  # tmpfs keeps its pages: they are the file
         assert drop.resident_after_bytes == 3 << 20
     else:
         path.read_bytes()
-        assert dropped(path).resident_before_bytes == 3 << 20
+        assert 2 << 20 < dropped(path).resident_before_bytes <= 3 << 20
 
 
 def test_memory_filesystems_are_found_out(tmp_path: Path) -> None:
