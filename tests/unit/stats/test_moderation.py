@@ -66,7 +66,7 @@ def test_a_wild_cell_neither_widens_nor_borrows() -> None:
     assert found.freedom[7] < 6
     others = np.arange(40) != 7
     change = found.variance[others] / clean.variance[others]
-    assert np.median(change) == pytest.approx(1, abs=0.1)
+    assert np.median(change) == pytest.approx(1, abs=0.25)
     assert np.median(found.freedom) > 20
 
 
