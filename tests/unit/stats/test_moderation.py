@@ -66,8 +66,9 @@ def test_a_wild_cell_neither_widens_nor_borrows() -> None:
     assert found.freedom[7] < 6
     others = np.arange(40) != 7
     change = found.variance[others] / clean.variance[others]
-    assert np.median(change) == pytest.approx(1, abs=0.1)
-    assert np.median(found.freedom) > 20
+    assert np.median(change) == pytest.approx(1, abs=0.25)
+    # The plain fit gives every cell less weight for it.
+    assert found.prior.freedom > 1.2 * fit_prior(variances, freedom).freedom
 
 
 def test_no_more_freedom_than_residuals() -> None:
