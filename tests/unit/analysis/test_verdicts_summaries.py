@@ -23,7 +23,7 @@ def judged(baseline: Sample, candidate: Sample) -> Judgement:
 def test_the_interval_is_welch_s_of_the_logarithms() -> None:
     found = judged(mean(1000, 20, 5), mean(800, 24, 3))
     assert found.interval is not None
-    assert (found.verdict, found.evidence) == (Verdict.WORSE, Evidence.FEW_TRIALS)
+    assert (found.verdict, found.evidence) == (Verdict.WORSE, Evidence.TRIALS)
     parts = np.array([0.02**2 / 5, 0.03**2 / 3])
     freedom = parts.sum() ** 2 / (parts**2 / [4, 2]).sum()
     half = stats.t.ppf(0.975, freedom) * np.sqrt(parts.sum())

@@ -110,7 +110,7 @@ class ExplanationOutput(Output):
     cells: list[int]
     text: str
     closes: bool | None
-    tests: list[CellTestOutput]
+    tests: list[CellTestOutput] = Field(default_factory=list)
 
 
 class LimitOutput(Output):
