@@ -16,6 +16,9 @@ from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError, Note
 from leadline.metrics import Op
 
+# Of an import: a result takes 10 to 15 KB of memory while it is audited.
+MOST_RESULTS = 20_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:

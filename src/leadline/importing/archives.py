@@ -34,7 +34,7 @@ from leadline.archive.records import (
 from leadline.archive.writer import draft_prefix, lock_archive, remove_abandoned_drafts
 from leadline.errors import LeadlineError
 from leadline.files import sync_folder
-from leadline.formats.importer import Refused, Result
+from leadline.formats.importer import MOST_RESULTS, Refused, Result
 from leadline.formats.result import FormatError
 from leadline.importing.cells import ImportedTrial, file_stem, imported_plan, imported_trial
 from leadline.importing.facts import ImportedCluster, check_against_inventory, check_names
@@ -45,8 +45,6 @@ from leadline.inventory.redaction import MARK, redact_document
 from leadline.plan.facts import FactsFile
 from leadline.plan.models import Cluster, Plan
 
-# A result takes 10 to 15 KB of memory while its import is audited.
-MOST_RESULTS = 20_000
 # Up to here what was parsed for the archive is kept for the audit that follows.
 _REMEMBERED_BYTES = 256 << 20
 

@@ -49,7 +49,7 @@ from leadline.formats.foreign.columns import (
     known_column,
     with_known_columns,
 )
-from leadline.formats.importer import Importer, Result
+from leadline.formats.importer import MOST_RESULTS, Importer, Result
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -160,6 +160,10 @@ def read_table(
         key = (*row.load, op.value)
         met[key] += not given
         trial = trials.setdefault((*row.load, *(given or ("", str(met[key])))), {})
+        if len(trials) > MOST_RESULTS:
+            raise FormatError.unreadable(
+                f"the table has more than {MOST_RESULTS:,} results, the most of an import; split it"
+            )
         if op in trial:
             raise FormatError.unreadable(
                 f"line {row.line}: trial {given[0][:60]!r} has a {op.value} row already, on line "
