@@ -46,12 +46,17 @@ def mark_folder(path: str, mark: str, content: str) -> tuple[int, int]:
     exchanged the folder meanwhile."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(mark, flags, 0o644, dir_fd=handle), "w", encoding="utf-8") as stream:
-        stream.write(content)
-        folder = os.fstat(handle)
-        # Some file systems map users: a file of this user has the right owner there, too.
-        if os.fstat(stream.fileno()).st_uid != folder.st_uid:
-            raise OSError(errno.ESTALE, "another user has exchanged the folder", path)
+    try:
+        file = os.open(mark, flags, 0o644, dir_fd=handle)
+        with os.fdopen(file, "w", encoding="utf-8") as stream:
+            stream.write(content)
+            folder = os.fstat(handle)
+            # Some file systems map users: a file of this user has the right owner there, too.
+            if os.fstat(file).st_uid != folder.st_uid:
+                raise OSError(errno.ESTALE, "another user has exchanged the folder", path)
+    finally:
+        # This process lives on, and would keep the file system in use.
+        os.close(handle)
     return folder.st_dev, folder.st_ino
 
 
@@ -107,8 +112,10 @@ def _keep_removed(folder: Path) -> None:
     FUSE can sync a folder."""
     with suppress(OSError):
         handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-        os.fsync(handle)
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def attribute(paths: Sequence[str], name: str) -> str:
