@@ -15,15 +15,7 @@ from tests.cli.conftest import Leadline
 from tests.conftest import RECORDED
 
 CLUSTERS = ("single-zone", "multi-zone")
-FACTS = """\
-clusters:
-  single-zone: {nodes: 3, zones: 1}
-  multi-zone: {nodes: 3, zones: 3}
-targets:
-  rep3: {copies: 3, encrypted: false, access: [rwo]}
-  rep2: {copies: 2, encrypted: false, access: [rwo]}
-  ec-2-1: {erasure_code: 2+1, encrypted: false, access: [rwo]}
-"""
+FACTS = RECORDED.parent / "lab-study" / "facts.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +45,9 @@ def imported(leadline: Leadline, study: Path, name: str, *more: object) -> Any:
 
 @pytest.fixture
 def compared(leadline: Leadline, study: Path) -> Any:
-    (study / "facts.yaml").write_text(FACTS)
     for name in CLUSTERS:
         dumps = study / name / "inventory"
-        imported(leadline, study, name, "--inventory", dumps, "--facts", study / "facts.yaml")
+        imported(leadline, study, name, "--inventory", dumps, "--facts", FACTS)
     return answer(leadline, "compare", *CLUSTERS)
 
 

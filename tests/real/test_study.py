@@ -25,16 +25,7 @@ LABS = {
     "multi-zone": f"{{topology: multi-zone, inter_zone_rtt: 1ms, {LAB}}}",
 }
 TEMPLATE = "{pool}/{vm_size}/{pvc_size}/{concurrency}/{workload}/{block_size}/{client}-fio.json"
-FACTS = """\
-source: scripts/lab-study.sh
-clusters:
-  single-zone: {nodes: 3, zones: 1}
-  multi-zone: {nodes: 3, zones: 3}
-targets:
-  rep3: {copies: 3, encrypted: false, access: [rwo]}
-  rep2: {copies: 2, encrypted: false, access: [rwo]}
-  ec-2-1: {erasure_code: 2+1, encrypted: false, access: [rwo]}
-"""
+FACTS = ROOT / "tests" / "recorded" / "lab-study" / "facts.yaml"
 
 
 @pytest.fixture
@@ -75,9 +66,8 @@ def test_two_clusters(
     tmp_path: Path,
 ) -> None:
     make_study(process, started, tmp_path)
-    (tmp_path / "facts.yaml").write_text(FACTS)
     study = tmp_path / "study"
-    described = ("--facts", tmp_path / "facts.yaml", "--format", "json")
+    described = ("--facts", FACTS, "--format", "json")
     for name in LABS:
         results, dumps = study / name / "results", study / name / "inventory"
         call = ("import", results, "--layout", "auto", "--run", name, "--cluster", name)
