@@ -48,15 +48,14 @@ def benjamini_hochberg(p: Sequence[float]) -> tuple[float, ...]:
 
 
 def holm_levels(adjusted: Sequence[float]) -> tuple[float, ...]:
-    """Return the level of each interval: a rejected cell's by its own step, the others' by the
-    first step that fails."""
+    """Return the level of each interval: a rejected cell's by its step (the last one of cells with
+    one adjusted p value, so that their order decides nothing), the others' by the first step that
+    fails."""
     values = np.asarray(adjusted, dtype=np.float64)
     rejected = values <= LEVEL
-    count, found = len(values), np.empty(len(values))
-    steps = np.empty(count, dtype=np.intp)
-    steps[np.argsort(values, kind="stable")] = np.arange(count)
-    steps = np.where(rejected, steps, int(rejected.sum()))
-    found = 1 - np.minimum(LEVEL, 2 * LEVEL / np.maximum(count - steps, 1))
+    last = np.searchsorted(np.sort(values), values, "right") - 1
+    steps = np.where(rejected, last, int(rejected.sum()))
+    found = 1 - np.minimum(LEVEL, 2 * LEVEL / np.maximum(len(values) - steps, 1))
     return tuple(found.tolist())
 
 

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
@@ -71,6 +71,7 @@ def test_nothing_and_one() -> None:
 
 
 @given(families.filter(bool))
+@example([1.0, 1.0, 0.01171875, 0.0078125, 0.0078125])
 def test_levels_decide_as_the_adjusted_p(p: list[float]) -> None:
     """A bound at half of what is left to its level excludes exactly what is rejected."""
     tested = two_sided(np.array(p)).tolist()
@@ -86,6 +87,13 @@ def test_levels_decide_as_the_adjusted_p(p: list[float]) -> None:
                 assert one <= tail * (1 + 1e-9)
             else:
                 assert one >= tail * (1 - 1e-9)
+
+
+@given(families.filter(bool))
+def test_equal_values_have_one_level(p: list[float]) -> None:
+    """Not one by the order in which they come."""
+    levels = holm_levels(holm([*p, *p]))
+    assert levels[: len(p)] == levels[len(p) :]
 
 
 def test_levels_alone_and_of_nothing() -> None:
