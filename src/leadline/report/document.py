@@ -84,6 +84,24 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A result at a glance: `value` with its verdict, and what it is a value of."""
+
+    title: str
+    unit: str
+    value: str
+    verdict: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """Results next to each other."""
+
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bullets:
     items: tuple[str, ...]
 
@@ -291,7 +309,7 @@ class LineChart(_Chart):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaRow:
     """A change as a ratio (1 is none) with its interval; `verdict` selects the mark.
-    `text` is at the end of the row."""
+    `text` is at the end of the row. Rows of one `group` follow each other."""
 
     label: str
     ratio: float | None
@@ -299,14 +317,18 @@ class DeltaRow:
     verdict: str
     text: str
     band: float
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaChart(_Chart):
-    """Changes around the line of no change, with the equivalence margin. The scale is of ratios."""
+    """Changes around the line of no change, with the equivalence margin. The scale is of ratios.
+
+    `panel`: one of several charts on the same scale, next to each other."""
 
     scale: Scale
     rows: tuple[DeltaRow, ...]
+    panel: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,19 +360,21 @@ class HeatMap(_Chart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A node of a tree, with a note and its children."""
+    """A node of a tree, with a note and its children; `strong` ones stand out."""
 
     label: str
     note: str = ""
     below: tuple[Branch, ...] = ()
+    strong: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A hierarchy, such as that of CRUSH."""
+    """A hierarchy, such as that of CRUSH. `boxes`: a page draws it as boxes in boxes."""
 
     caption: str
     roots: tuple[Branch, ...]
+    boxes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,6 +396,7 @@ class Choices:
 Chart = BarChart | LineChart | DeltaChart | HeatMap
 Block = (
     Paragraph
+    | Tiles
     | Bullets
     | KeyValues
     | Code
@@ -398,13 +423,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """`summary` is the result in short, the most important first; `marked` holds all marks."""
+    """`summary` is the result in short, the most important first; `marked` holds all marks.
+
+    `front` is the first screen of a page: its heading is then the first of the summary."""
 
     title: str
     subtitle: str
     summary: tuple[str, ...]
     sections: tuple[Section, ...]
     marked: tuple[Mark, ...] = field(default=())
+    front: tuple[Block, ...] = ()
 
 
 _Part = TypeVar("_Part")

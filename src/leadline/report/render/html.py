@@ -19,6 +19,7 @@ from leadline.findings import Severity
 from leadline.report.document import (
     Block,
     Cell,
+    DeltaChart,
     Document,
     DotPlot,
     Kind,
@@ -27,8 +28,8 @@ from leadline.report.document import (
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import heat_ratio, level, line_plot, row_chart
-from leadline.report.render.svg_shapes import DEFINITIONS, verdict_class
+from leadline.report.render.svg_charts import delta_legend, heat_ratio, level, line_plot, row_chart
+from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
 from leadline.version import __version__
 
 
@@ -106,6 +107,7 @@ def _template(ready_to_print: bool) -> Template:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
+        delta_legend=delta_legend,
         ending=_ending,
         grouped=_grouped,
         heat_ratio=heat_ratio,
@@ -117,6 +119,7 @@ def _template(ready_to_print: bool) -> Template:
         row_chart=row_chart,
         sentence=sentence,
         slots=_slots,
+        verdict_style=verdict_style,
     )
     return environment.get_template("page")
 
@@ -141,9 +144,11 @@ def _packed(text: str) -> str:
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Group consecutive blocks of one kind; two `plots` are drawn next to each other."""
+    """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
 
     def kind(block: Block) -> str:
+        if isinstance(block, DeltaChart) and block.panel:
+            return "panels"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
     return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
@@ -170,8 +175,8 @@ def _cells(
         classes = ["n"] if number else []
         if cell.severity is Severity.ERROR:
             classes.append("bad")
-        if column.title == "verdict" and (verdict := verdict_class(cell.text)) != "v-none":
-            classes += ["verdict", verdict.replace("v-", "is-", 1)]
+        if column.title == "verdict" and (style := verdict_style(cell.text)):
+            classes += ["verdict", style]
         parts.append("<td" if index else '<th scope="row"')
         if classes:
             parts.append(f' class="{" ".join(classes)}"')

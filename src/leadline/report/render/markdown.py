@@ -26,6 +26,7 @@ from leadline.report.document import (
     Paragraph,
     Section,
     Table,
+    Tiles,
     Tree,
     printable,
 )
@@ -111,6 +112,7 @@ def _render(document: Document, pictures: _Pictures | None) -> str:
     document = printable(document)
     lines = [f"# {_line(document.title)}", "", _line(document.subtitle), ""]
     lines += [f"- {_line(text)}" for text in document.summary]
+    lines += _blocks(document.front, 2, pictures)
     for section in document.sections:
         lines += ["", *_section(section, 2, pictures)]
     return "\n".join(lines).rstrip() + "\n"
@@ -148,6 +150,9 @@ def _block(block: Block) -> Iterable[str]:
     match block:
         case Paragraph():
             yield _line(block.text)
+        case Tiles():
+            rows = ((tile.title, tile.unit, tile.value, tile.note) for tile in block.tiles)
+            yield from grid(("", "", "", ""), (False, False, True, False), rows)
         case Bullets():
             yield from (f"- {_line(item)}" for item in block.items)
         case KeyValues():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leadline.report.document import (
@@ -39,6 +39,7 @@ from leadline.report.render.svg_shapes import (
     share,
     titled,
     verdict_mark,
+    verdict_style,
     within,
     xml_text,
 )
@@ -232,15 +233,19 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
+    """`group` is the heading above the first row of a group; `style` a class of its figures."""
+
     label: str
     tracks: tuple[Track, ...]
+    group: str = ""
+    style: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
     """`grid` is defined once and used by every track; `axis` goes below. `legend` is of
     (drawing 24 x 20 pixels, text); `scale` says what the axis shows. `half`: two fit on a page;
-    `grouped`: a row may have several tracks."""
+    `panel`: two in a column; `grouped`: a row may have several tracks."""
 
     id: str
     title: str
@@ -252,6 +257,7 @@ class RowChart:
     choice: str
     half: bool
     grouped: bool
+    panel: bool
 
     @property
     def widths(self) -> str:
@@ -281,8 +287,9 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
             return _chart(chart, chart.scale, chart.scale.title, legend, rows)
         case DeltaChart():
             rows = [_delta(chart, row) for row in chart.rows]
-            legend = _delta_legend(chart)
-            return _chart(chart, chart.scale, chart.scale.title, legend, rows)
+            legend = () if chart.panel else delta_legend((chart,))
+            scale = "" if chart.panel else chart.scale.title
+            return _chart(chart, chart.scale, scale, legend, rows)
 
 
 def _chart(
@@ -295,8 +302,9 @@ def _chart(
     half: bool = False,
 ) -> RowChart:
     phone = _PHONE_WIDTH_OF_BARS if isinstance(chart, BarChart) else _ROWS_PHONE_WIDTH
-    narrow = fitting(axis, _HALF_WIDTH if half else phone)
-    wide = narrow if half else fitting(axis, _ROWS_PAGE_WIDTH)
+    panel = isinstance(chart, DeltaChart) and chart.panel
+    narrow = fitting(axis, _HALF_WIDTH if half or panel else phone)
+    wide = narrow if half or panel else fitting(axis, _ROWS_PAGE_WIDTH)
     return RowChart(
         id=chart.id,
         title=chart.title,
@@ -318,6 +326,7 @@ def _chart(
         choice="" if isinstance(chart, DotPlot) else chart.choice,
         half=half,
         grouped=isinstance(chart, BarChart),
+        panel=panel,
     )
 
 
@@ -409,7 +418,7 @@ def _delta(chart: DeltaChart, row: DeltaRow) -> Row:
         drawing += verdict_mark(row.verdict, at(scale, row.ratio), "10")
     description = row.text if row.verdict in row.text else f"{row.verdict}: {row.text}"
     track = Track(drawing=drawing, end=row.text, description=description, absent=row.ratio is None)
-    return Row(label=row.label, tracks=(track,))
+    return Row(label=row.label, tracks=(track,), group=row.group, style=verdict_style(row.verdict))
 
 
 def _bands(chart: DeltaChart) -> list[float]:
@@ -431,15 +440,16 @@ def _margin_grids(chart: DeltaChart) -> str:
     return "".join(drawn)
 
 
-def _delta_legend(chart: DeltaChart) -> tuple[tuple[str, str], ...]:
-    shown = {row.verdict for row in chart.rows if row.ratio is not None}
+def delta_legend(charts: Sequence[DeltaChart]) -> tuple[tuple[str, str], ...]:
+    """Explain the marks of charts of changes, each once."""
+    shown = {row.verdict for chart in charts for row in chart.rows if row.ratio is not None}
     marks = (
         (verdict_mark(verdict, "12", "10"), verdict) for verdict in SYMBOLS if verdict in shown
     )
     line = _rows_line("zero", "12", "12", 0, TRACK_HEIGHT)
     band = f'<rect class="band" x="2" y="2" width="20" height="16"/>{line}'
     margin = ((band, "no change, and the equivalence margin"),)
-    return (*marks, *(margin if any(_bands(chart)) else ()))
+    return (*marks, *(margin if any(any(_bands(chart)) for chart in charts) else ()))
 
 
 # Heat maps: how far each figure lies from the baseline's, as a shade and as a text.

@@ -89,6 +89,11 @@ def verdict_class(verdict: str) -> str:
     return f"v-{verdict.replace(' ', '-')}" if verdict in _VERDICTS else "v-none"
 
 
+def verdict_style(verdict: str) -> str:
+    """The class of a text with a verdict: `is-better`; empty for what is no verdict."""
+    return verdict_class(verdict).replace("v-", "is-", 1) if verdict in _VERDICTS else ""
+
+
 def bar(series: int, width: str, *, refused: bool) -> str:
     """A bar from zero in a track: pale, with a firm end; an outline only where it is refused."""
     style = colour(series)

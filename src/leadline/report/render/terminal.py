@@ -32,6 +32,7 @@ from leadline.report.document import (
     Paragraph,
     Section,
     Table,
+    Tiles,
     Tree,
     printable,
 )
@@ -158,6 +159,10 @@ def _blocks(
         match block:
             case Paragraph():
                 _wrapped(console, block.text, "dim" if peers else "")
+            case Tiles():
+                for tile in block.tiles:
+                    name = f"{tile.title}, {tile.unit}: "
+                    _hanging(console, name, Text(f"{tile.value}. {tile.note}"))
             case Bullets():
                 for item in block.items:
                     _hanging(console, "- ", Text(item))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.explain.accounts import Account, Estimate
+from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run, StoredTrial
@@ -51,6 +53,7 @@ from leadline.report.words import (
     value_with_unit,
     where,
 )
+from leadline.units import format_latency
 
 # Rows of a chart; the table has all of them.
 MOST_ROWS = 40
@@ -178,6 +181,64 @@ def _tick_text(ratio: float) -> str:
         return f"x {ratio:,.0f}"
     percent = (ratio - 1) * 100
     return f"{percent:+.1f} %" if abs(percent) < 1 or ratio < 0.01 else f"{percent:+.0f} %"
+
+
+# --- expected and measured changes ------------------------------------------------------------
+
+_MOST_TESTS = 12
+
+
+def explanation_chart(comparison: Comparison) -> BarChart | None:
+    """Chart what round trips should add to an I/O beside what was added; None without a test of a
+    measured change. Where round trips save time, both are the time saved."""
+    tests = [
+        (test, test.measured)
+        for found in comparison.explanations
+        if isinstance(found, RoundTripCost)
+        for test in found.tests
+        if test.measured is not None
+    ]
+    if not tests:
+        return None
+    saved = sum(test.expected.value for test, _ in tests) < 0
+    shown = keep_largest(tests, lambda pair: abs(pair[0].expected.value), _MOST_TESTS)
+    groups = []
+    for test, measured in shown:
+        share = test.share
+        text = f", {100 * share.value:,.0f} %" if share.value is not None else ""
+        text += "" if share.account is Account.ACCOUNTS_FOR else f" ({share.account.value})"
+        name = place(short(test.target, _LABEL), short(test.workload, _LABEL), test.level)
+        groups.append(
+            BarGroup(
+                label=f"{name} {test.op.value}",
+                bars=(
+                    _latency_bar(0, test.expected, saved=saved),
+                    _latency_bar(1, measured, saved=saved, more=text),
+                ),
+            )
+        )
+    ends = [end for group in groups for bar in group.bars for end in bar.interval or ()]
+    low, high, ticks = value_axis(Metric.LATENCY_MEAN, ends)
+    word = "saved" if saved else "added"
+    return BarChart(
+        id="explanation-chart",
+        title=f"Latency {word} to each I/O by round trips, expected and measured",
+        series=("expected", "measured"),
+        scale=Scale(
+            title="mean latency, share explained", log=False, low=low, high=high, ticks=ticks
+        ),
+        groups=tuple(groups),
+    )
+
+
+def _latency_bar(series: int, found: Estimate, *, saved: bool, more: str = "") -> Bar:
+    shown = -found if saved else found
+    return Bar(
+        series=series,
+        value=max(shown.value, 0.0),
+        text=format_latency(abs(shown.value)) + more,
+        interval=(max(shown.low, 0.0), max(shown.high, 0.0)),
+    )
 
 
 # --- both systems as bars-------------------------------------------------------------------------

@@ -23,8 +23,15 @@ from leadline.report.document import (
     Section,
     shorten_levels,
 )
-from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
+from leadline.report.pages.comparison.charts import (
+    bar_charts,
+    curve_blocks,
+    explanation_chart,
+    heat_map,
+    pattern_of,
+)
 from leadline.report.pages.comparison.explanations import explanation_text
+from leadline.report.pages.comparison.overview import front_blocks
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     brief_table,
@@ -147,23 +154,23 @@ def comparison_document(
         subtitle=_subtitle(comparison),
         summary=(*summary(comparison), *_verified(comparison, verifications)),
         sections=(
-            _systems(comparison),
-            _differences(comparison),
             *_explanations(comparison),
-            *(_findings(marks) if comparison.cells else ()),
-            _matrix(comparison),
             *changes_sections(comparison, marks),
-            *_totals(comparison),
-            *_scorecards(comparison),
-            *_bars(comparison),
             *_curves(comparison),
-            _bottom_line(comparison),
+            *_bars(comparison),
+            *(_findings(marks) if comparison.cells else ()),
+            _differences(comparison),
+            *_scorecards(comparison),
+            *_totals(comparison),
+            _matrix(comparison),
+            _systems(comparison),
             *redaction_sections(*(side.run for side in _runs(comparison))),
             Section(heading="Methods", id="methods", blocks=method_blocks(comparison), folded=True),
             _reproduce(comparison),
             Section(heading="Versions", id="versions", blocks=_versions(comparison), folded=True),
         ),
         marked=marks.all,
+        front=front_blocks(comparison),
     )
     return shorten_levels(document, (cell.level for cell in comparison.cells))
 
@@ -322,8 +329,9 @@ def _explanations(comparison: Comparison) -> tuple[Section, ...]:
     for explanation, text in zip(comparison.explanations, texts, strict=True):
         cells = dict.fromkeys(where(comparison.cells[index]) for index in explanation.cells)
         items.append(f"{text} Cells: {listed(cells, 3)}." if cells else text)
-    bullets = Bullets(items=tuple(items))
-    return (Section(heading="Explanation", id="explanation", blocks=(bullets,)),)
+    chart = explanation_chart(comparison)
+    blocks = (*((chart,) if chart else ()), Bullets(items=tuple(items)))
+    return (Section(heading="Explanation", id="explanation", blocks=blocks),)
 
 
 def _explanation_texts(comparison: Comparison) -> tuple[str, ...]:
@@ -352,7 +360,7 @@ def _matrix(comparison: Comparison) -> Section:
     lacking = missing(comparison)
     if lacking:
         blocks.append(Paragraph(text=f"Without a number: {'; '.join(lacking)}."))
-    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks))
+    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks), folded=True)
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -367,7 +375,11 @@ def _totals(comparison: Comparison) -> tuple[Section, ...]:
 
     tables = (read_write_table(comparison), patterns_table(comparison, pattern))
     blocks = tuple(filter(None, tables))
-    return (Section(heading="Read vs write", id="totals", blocks=blocks),) if blocks else ()
+    return (
+        (Section(heading="Read vs write", id="totals", blocks=blocks, folded=True),)
+        if blocks
+        else ()
+    )
 
 
 def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
@@ -390,7 +402,7 @@ def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
             "score-workload", comparison, lambda cell: cell.workload, "workload"
         )
         blocks.append(by_workload)
-    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
+    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks), folded=True),)
 
 
 def _bars(comparison: Comparison) -> tuple[Section, ...]:

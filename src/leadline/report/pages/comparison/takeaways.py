@@ -109,14 +109,14 @@ class Part:
     @property
     def text(self) -> str:
         """`writes 20.4 % fewer IOPS in small blocks overall (-25.1 % to -15.2 %; worse in 6 of 7
-        cells)`; with fewer than three cells the range of the changed cells.
+        cells)`; the range of the changed cells where no overall effect is certain.
 
         Raises ValueError without a changed cell.
         """
         verb = {Op.TOTAL: "does mixed reads and writes"}.get(self.op, OP_NOUNS[self.op])
         conclusive = changed(self.cells)
         size = f" in {self.blocks}" if self.blocks else ""
-        if self.overall is not None:
+        if self.shifted:
             return (
                 f"{verb} {self.overall_text}{size} overall ({self.bounds}; {_counts(self.cells)})"
             )
