@@ -189,7 +189,7 @@ _MOST_TESTS = 12
 
 
 def explanation_chart(comparison: Comparison) -> BarChart | None:
-    """Chart what round trips should add to an I/O beside what was added; None without a test of a
+    """Chart what round trips should add to an I/O next to what was added; None without a test of a
     measured change. Where round trips save time, both are the time saved."""
     tests = [
         (test, test.measured)

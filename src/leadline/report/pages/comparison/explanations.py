@@ -96,9 +96,16 @@ def _(found: RoundTripCost, name: Name) -> list[str]:
     trips = _multiplication(found.cost)
     measured = _measured(found.group, name, _interval(found))
     expected = _expected([test.expected for test in found.tests])
-    texts = [
+    return [
         f"{measured}, {expected} expected ({trips}).",
         _account(found, name),
+        *remarks(found, name),
+    ]
+
+
+def remarks(found: RoundTripCost, name: Name) -> list[str]:
+    """Word what a table of expected and measured changes does not show."""
+    texts = [
         _SINGLE_TRIALS if found.group.single_trials else "",
         _placement(found.cost),
     ]
@@ -119,7 +126,7 @@ def _(found: RoundTripCost, name: Name) -> list[str]:
         texts.append(_also_changed(found.others, name))
     elif found.closes is False and not found.redundancy:
         texts.append("No other relevant difference was found.")
-    return texts
+    return list(filter(None, texts))
 
 
 @_sentences.register
@@ -340,11 +347,15 @@ def _interval(found: RoundTripCost) -> Estimate | None:
 
 
 def _expected(estimates: Sequence[Estimate]) -> str:
-    """`+1.74 ms (+1.68 ms to +1.83 ms)`, of several values their span."""
+    """Word one estimate, of several values their span."""
     if len(estimates) > 1:
         values = [estimate.value for estimate in estimates]
         return _span((min(values, key=abs), max(values, key=abs)))
-    (estimate,) = estimates
+    return estimate_text(estimates[0])
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """`+1.74 ms (+1.68 ms to +1.83 ms)`."""
     value = _signed(estimate.value)
     span = _span(_by_size(estimate.low, estimate.high))
     return value if span == value else f"{value} ({span})"
@@ -354,11 +365,26 @@ def _by_size(low: float, high: float) -> tuple[float, float]:
     return (high, low) if high <= 0 else (low, high)
 
 
+def path_text(cost: Cost) -> str:
+    """`client to primary to copies`."""
+    longer = cost.candidate if cost.candidate.most and cost.candidate_rtt_s else cost.base
+    return _PATHS[longer.path]
+
+
+def round_trips_text(cost: Cost) -> str:
+    """`1.59 x 40.5 us -> 1.69 x 1.08 ms`."""
+    sides = ((cost.base, cost.base_rtt_s), (cost.candidate, cost.candidate_rtt_s))
+    return " -> ".join(
+        f"{_count(trips)} x {format_latency(rtt_s)}" if trips.most and rtt_s else "none"
+        for trips, rtt_s in sides
+    )
+
+
 def _multiplication(cost: Cost) -> str:
     """`1.67 round trips x 2 ms, client to primary to copies`."""
     before, after = cost.base_rtt_s, cost.candidate_rtt_s
     base, candidate = cost.base, cost.candidate
-    path = _PATHS[candidate.path if candidate.most and after else base.path]
+    path = path_text(cost)
     if (base.least, base.most, base.expected) == (
         candidate.least,
         candidate.most,
@@ -393,7 +419,9 @@ def _account(found: RoundTripCost, name: Name) -> str:
     """Word the result of the test."""
     tests = found.tests
     several = len({test.target for test in tests}) == len(tests) > 1
-    shares = [_share(test.share, f" on {name(test.target)}" if several else "") for test in tests]
+    shares = [
+        explained_text(test.share, f" on {name(test.target)}" if several else "") for test in tests
+    ]
     if len(tests) > 4:
         known = [test.share.value for test in tests if test.share.value is not None]
         shares = [range_text(_percent(min(known)), _percent(max(known)))] if known else []
@@ -422,7 +450,7 @@ def _is_queued(found: RoundTripCost) -> bool:
     )
 
 
-def _share(share: Share, where: str = "") -> str:
+def explained_text(share: Share, where: str = "") -> str:
     """`97 % on rep3 (86 % to 111 %)`; empty where it is unknown."""
     if share.value is None:
         return ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.facts import RoundTripCost
-from leadline.analysis.verdicts import Verdict
+from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
@@ -38,6 +38,8 @@ from leadline.report.pages.comparison.takeaways import (
 from leadline.report.pages.comparison.totals import crush_tree
 from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (
+    MISSING,
+    NOT_SHOWN,
     OP_NOUNS,
     absent,
     change_text,
@@ -55,9 +57,9 @@ from leadline.units import format_latency
 _OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL)
 # Rows of a panel; the table has all of them.
 _MOST_ROWS = 14
-# Boxes of one system that can be told apart.
+# Boxes of one system that a reader can distinguish.
 _MOST_BOXES = 40
-# Configuration differences beside the pictures; the table has all of them.
+# Configuration differences next to the pictures; the table has all of them.
 _MOST_DIFFERENCES = 3
 _NAME = 14
 
@@ -67,12 +69,13 @@ def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
     panels = _panels(comparison)
     if not panels:
         return ()
+    tiles = Tiles(tiles=tuple(_tiles(comparison)))
+    systems = tuple(_systems(comparison))
+    if not systems:
+        return (tiles, *panels)
     base, _ = system_names(comparison)
-    parts = (
-        (f"Change against {base}", panels),
-        ("The two systems", tuple(_systems(comparison))),
-    )
-    return (Tiles(tiles=tuple(_tiles(comparison))), Columns(parts=parts))
+    parts = ((f"Change against {base}", panels), ("The two systems", systems))
+    return (tiles, Columns(parts=parts))
 
 
 # --- tiles --------------------------------------------------------------------------------------
@@ -134,29 +137,32 @@ def _span(ends: tuple[float, float]) -> str:
 
 
 def _trust(cells: Sequence[ComparedCell]) -> Tile:
-    """Count the numbers that the audit accepts without a doubt."""
+    """Count the numbers that the audit accepts without a warning."""
     known = [cell for cell in cells if not absent(cell)]
     worst = [_severity(cell) for cell in known]
-    refused, doubted = worst.count(Severity.ERROR), worst.count(Severity.WARNING)
-    codes = Counter(code for cell in known for code in _doubts(cell))
-    counts = [
-        f"{count:,} {word}" for count, word in ((refused, "refused"), (doubted, "doubted")) if count
-    ]
-    note = "The audit has no warning about them."
-    if counts:
-        frequent = listed((code for code, _ in codes.most_common()), 2)
-        note = f"{listed(counts).capitalize()}: {frequent}."
+    counts = {
+        "refused": worst.count(Severity.ERROR),
+        "with warnings": worst.count(Severity.WARNING),
+        "single trials": sum(
+            severity is None and cell.judgement.evidence is not Evidence.TRIALS
+            for cell, severity in zip(known, worst, strict=True)
+        ),
+    }
+    texts = [f"{count:,} {word}" for word, count in counts.items() if count]
+    codes = Counter(code for cell in known for code in _warnings(cell))
+    frequent = listed((code for code, _ in codes.most_common()), 2)
+    note = f"{listed(texts)}{f': {frequent}' if frequent else ''}." if texts else "No warnings."
     return Tile(
         title="Trust",
-        unit="cells without a doubt",
-        value=f"{len(known) - refused - doubted:,} of {len(known):,}",
-        verdict="warning" if counts else "",
+        unit="cells without a warning",
+        value=f"{len(known) - sum(counts.values()):,} of {len(known):,}",
+        verdict="warning" if texts else "",
         note=note,
     )
 
 
-def _doubts(cell: ComparedCell) -> set[str]:
-    """The codes of warnings and errors about either system's number."""
+def _warnings(cell: ComparedCell) -> set[str]:
+    """Return the codes of warnings and errors about either system's number."""
     return {
         mark.code
         for figure in (cell.baseline, cell.candidate)
@@ -168,8 +174,8 @@ def _doubts(cell: ComparedCell) -> set[str]:
 
 def _severity(cell: ComparedCell) -> Severity | None:
     figures = (figure for figure in (cell.baseline, cell.candidate) if figure)
-    found = [figure.severity for figure in figures if figure.severity is not None]
-    return max(found, key=lambda severity: severity.order, default=None)
+    found = {figure.severity for figure in figures} - {None, Severity.INFO}
+    return Severity.ERROR if Severity.ERROR in found else next(iter(found), None)
 
 
 # --- changes ------------------------------------------------------------------------------------
@@ -186,10 +192,10 @@ def _panels(comparison: Comparison) -> tuple[DeltaChart, ...]:
         shown = {
             op: keep_largest(own, log_change, _MOST_ROWS)
             for op in _OPS
-            if (own := [cell for cell in cells if cell.op is op and cell.judgement.ratio])
+            if (own := [cell for cell in cells if cell.op is op])
         }
         rows = {op: _rows(own) for op, own in shown.items()}
-        if not rows:
+        if not any(cell.judgement.ratio for cell in cells):
             continue
         scale = ratio_scale("change", [row for drawn in rows.values() for row in drawn])
         worse = "right is worse" if kind == "p99" else "left is worse"
@@ -222,13 +228,19 @@ def _rows(cells: Sequence[ComparedCell]) -> tuple[DeltaRow, ...]:
             ratio=cell.judgement.ratio,
             interval=cell.judgement.interval,
             verdict=cell.verdict.value,
-            text=change_text(cell.judgement.ratio or 1.0),
+            text=_change(cell),
             band=cell.judgement.band,
             group=group,
         )
         for group, own in groups.items()
         for cell in own
     )
+
+
+def _change(cell: ComparedCell) -> str:
+    if cell.judgement.ratio:
+        return change_text(cell.judgement.ratio)
+    return MISSING if absent(cell) else NOT_SHOWN
 
 
 # --- the two systems ----------------------------------------------------------------------------
@@ -261,7 +273,8 @@ def _systems(comparison: Comparison) -> Iterable[Block]:
         "Unknown": listed(comparison.unknown, _MOST_DIFFERENCES),
     }
     known = tuple((name, text) for name, text in pairs.items() if text)
-    yield KeyValues(pairs=known) if known else Paragraph(text="No configuration data.")
+    if known:
+        yield KeyValues(pairs=known)
 
 
 def _drawn(side: Side) -> tuple[Block, ...]:
@@ -282,7 +295,7 @@ def _drawn(side: Side) -> tuple[Block, ...]:
 
 
 def _boxes(roots: Sequence[Branch], domains: Iterable[str | None]) -> tuple[Branch, ...]:
-    """Leave out the deepest levels until the boxes can be told apart."""
+    """Leave out the deepest levels until a reader can distinguish the boxes."""
     depth = _depth(roots)
     while depth > 1 and _count(roots, depth) > _MOST_BOXES:
         depth -= 1

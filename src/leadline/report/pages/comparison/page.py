@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
+from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_FACTOR, Verdict
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
@@ -30,7 +31,7 @@ from leadline.report.pages.comparison.charts import (
     heat_map,
     pattern_of,
 )
-from leadline.report.pages.comparison.explanations import explanation_text
+from leadline.report.pages.comparison.explanations import explanation_text, remarks
 from leadline.report.pages.comparison.overview import front_blocks
 from leadline.report.pages.comparison.tables import (
     SideMarks,
@@ -38,10 +39,12 @@ from leadline.report.pages.comparison.tables import (
     changes_sections,
     differences_table,
     matrix_table,
+    round_trips_table,
 )
 from leadline.report.pages.comparison.takeaways import (
     REPEATS,
     bottom_line,
+    brief_summary,
     false_positive_rate,
     founded,
     missing,
@@ -152,9 +155,9 @@ def comparison_document(
     document = Document(
         title=_title(comparison),
         subtitle=_subtitle(comparison),
-        summary=(*summary(comparison), *_verified(comparison, verifications)),
+        summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
         sections=(
-            *_explanations(comparison),
+            *_explanations(comparison, tabled=True),
             *changes_sections(comparison, marks),
             *_curves(comparison),
             *_bars(comparison),
@@ -320,18 +323,23 @@ def _differences(comparison: Comparison, *, explained: bool = True) -> Section:
     )
 
 
-def _explanations(comparison: Comparison) -> tuple[Section, ...]:
-    """None where the configuration is unknown: the differences section reports that."""
+def _explanations(comparison: Comparison, *, tabled: bool = False) -> tuple[Section, ...]:
+    """None where the configuration is unknown: the differences section reports that. `tabled`: the
+    cost of round trips is charted and in a table, not in sentences."""
     if not any(map(founded, comparison.explanations)):
         return ()
     items = []
     texts = _explanation_texts(comparison)
     for explanation, text in zip(comparison.explanations, texts, strict=True):
+        if tabled and isinstance(explanation, RoundTripCost):
+            text = " ".join(remarks(explanation, short))
         cells = dict.fromkeys(where(comparison.cells[index]) for index in explanation.cells)
-        items.append(f"{text} Cells: {listed(cells, 3)}." if cells else text)
-    chart = explanation_chart(comparison)
-    blocks = (*((chart,) if chart else ()), Bullets(items=tuple(items)))
-    return (Section(heading="Explanation", id="explanation", blocks=blocks),)
+        items += [f"{text} Cells: {listed(cells, 3)}." if cells else text] if text else []
+    blocks: list[Block] = []
+    if tabled:
+        blocks += filter(None, (explanation_chart(comparison), round_trips_table(comparison)))
+    blocks += [Bullets(items=tuple(items))] if items else []
+    return (Section(heading="Explanation", id="explanation", blocks=tuple(blocks)),)
 
 
 def _explanation_texts(comparison: Comparison) -> tuple[str, ...]:

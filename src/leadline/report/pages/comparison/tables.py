@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
+from leadline.analysis.explain.accounts import Share
+from leadline.analysis.explain.facts import RoundTripCost
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, table, word
@@ -25,7 +27,13 @@ from leadline.report.document import (
     finding_list,
 )
 from leadline.report.pages.comparison.charts import delta_chart, leveled_cells, log_change
-from leadline.report.pages.comparison.explanations import effect_texts
+from leadline.report.pages.comparison.explanations import (
+    effect_texts,
+    estimate_text,
+    explained_text,
+    path_text,
+    round_trips_text,
+)
 from leadline.report.pages.comparison.takeaways import rates, system_names
 from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (
@@ -389,6 +397,42 @@ def _count(completed: Sequence[int] | None) -> Cell:
         return Cell(text=MISSING, note="on neither system", missing=True)
     text = f"{base:,} / {other:,}"
     return Cell(text=text, sort=float(base + other), missing=not (base and other))
+
+
+def round_trips_table(comparison: Comparison) -> Table | None:
+    """Build the expected and the measured added latency of each tested cell; None without any."""
+    rows = [
+        (
+            Cell(text=place(short(test.target), short(test.workload), test.level, test.op.value)),
+            path_text(found.cost),
+            round_trips_text(found.cost),
+            Cell(text=estimate_text(test.expected), sort=test.expected.value),
+            Cell(text=estimate_text(test.measured), sort=test.measured.value)
+            if test.measured
+            else nothing("no interval"),
+            _explained(test.share),
+        )
+        for found in comparison.explanations
+        if isinstance(found, RoundTripCost)
+        for test in found.tests
+    ]
+    if not rows:
+        return None
+    columns: list[str | Column] = [
+        "cell",
+        Column(title="I/O path", rank=2),
+        Column(title="round trips of an I/O", rank=2),
+        number_column("expected"),
+        number_column("measured"),
+        "share explained by round trips",
+    ]
+    caption = "Added latency by round trips"
+    return table("round-trips", columns, rows, caption=caption, filterable=len(rows) > 12)
+
+
+def _explained(share: Share) -> Cell:
+    texts = (explained_text(share), share.account.value)
+    return Cell(text=", ".join(filter(None, texts)), sort=share.value)
 
 
 def differences_table(comparison: Comparison, *, explained: bool = True) -> Table | None:

@@ -358,6 +358,18 @@ def summary(comparison: Comparison) -> tuple[str, ...]:
     return (key_finding(comparison), *takeaways(comparison))
 
 
+def brief_summary(comparison: Comparison) -> tuple[str, ...]:
+    """Return the key finding, and what the pictures of a page do not show."""
+    cells = rates(comparison)
+    return (
+        key_finding(comparison),
+        *_extremes(judged(cells)),
+        *_false_positives(cells or comparison.cells),
+        *open_questions(comparison),
+        *remaining(comparison),
+    )
+
+
 def takeaways(comparison: Comparison) -> tuple[str, ...]:
     """Return at most seven sentences that add to the headline. Inconclusive cells, and the weight
     of verdicts without repeats, are always among them."""
