@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 from fuzz.targets import TARGETS
@@ -71,6 +72,7 @@ def test_every_parser_of_a_format_is_reached() -> None:
     ] == []
 
 
+@functools.cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
