@@ -59,7 +59,7 @@ def command(
     from leadline.analysis.comparison import check_limits, parse_limit
     from leadline.analysis.figures import parse_metric
     from leadline.analysis.verdicts import Verdict
-    from leadline.api import judging
+    from leadline.judge import judging
     from leadline.metrics import Metric
 
     request = ComparisonRequest(**given)

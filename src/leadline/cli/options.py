@@ -21,9 +21,9 @@ from leadline.errors import LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
-    from leadline.api import Judge
     from leadline.archive.reader import Run
     from leadline.connect.kubernetes.client import KubernetesAccess
+    from leadline.judge import Judge
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

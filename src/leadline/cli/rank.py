@@ -61,8 +61,8 @@ def command(
         leadline rank study --objective 'random-rw-4k write p99' --baseline rep3
         leadline rank --for database --format json
     """
-    from leadline.api import Judge, ranked
     from leadline.archive.runs import find_run
+    from leadline.judge import Judge, ranked
 
     if objectives and use_case is not None:
         raise LeadlineError(

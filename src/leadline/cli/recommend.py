@@ -74,8 +74,8 @@ def command(
         protections,
         recommend,
     )
-    from leadline.api import Judge, ranked
     from leadline.archive.runs import find_run
+    from leadline.judge import Judge, ranked
 
     case, requirements = find_use_case(use_case), parse_requirements(required)
     found = find_run(run, runs)

@@ -19,8 +19,8 @@ from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
-    from leadline.api import Judge, Verified
     from leadline.archive.reader import Run
+    from leadline.judge import Judge, Verified
     from leadline.report.document import Document
     from leadline.report.render.html import Download
 
@@ -196,7 +196,7 @@ def _kind(path: Path) -> str:
 
 
 def _compose(request: ComparisonRequest, kind: str, *, band: float, between_runs: float) -> Written:
-    from leadline.api import judging
+    from leadline.judge import judging
 
     runs = request.find_runs()
     with judging(runs, verifying=kind not in DATA) as (judge, verified):

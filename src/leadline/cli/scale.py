@@ -60,8 +60,8 @@ def command(
         leadline scale mayastor --by cores --format json
     """
     from leadline.analysis.scaling.study import parse_limit, require_answer, study
-    from leadline.api import judging
     from leadline.archive.runs import find_run
+    from leadline.judge import judging
 
     below = parse_limit(limit)
     found = [find_run(name, runs) for name in names or ("@latest",)]
