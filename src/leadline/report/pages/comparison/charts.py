@@ -27,7 +27,7 @@ from leadline.report.document import (
     Paragraph,
     Scale,
 )
-from leadline.report.pages.comparison.takeaways import rates, system_names
+from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.run.charts import (
     CellRow,
     chosen_trials,

@@ -25,6 +25,7 @@ from leadline.report.document import (
 )
 from leadline.report.pages.comparison.charts import bar_charts, curve_blocks, heat_map, pattern_of
 from leadline.report.pages.comparison.explanations import explanation_text
+from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     brief_table,
@@ -38,9 +39,7 @@ from leadline.report.pages.comparison.takeaways import (
     false_positive_rate,
     founded,
     missing,
-    rates,
     summary,
-    system_names,
 )
 from leadline.report.pages.comparison.totals import (
     busy_shares,

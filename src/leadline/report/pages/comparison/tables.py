@@ -26,7 +26,7 @@ from leadline.report.document import (
 )
 from leadline.report.pages.comparison.charts import delta_chart, leveled_cells, log_change
 from leadline.report.pages.comparison.explanations import effect_texts
-from leadline.report.pages.comparison.takeaways import rates, system_names
+from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (
     EVIDENCE_TEXTS,

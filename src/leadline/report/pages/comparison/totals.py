@@ -29,8 +29,8 @@ from leadline.report.document import (
 )
 from leadline.report.pages.comparison.charts import leveled_cells
 from leadline.report.pages.comparison.explanations import range_text
+from leadline.report.pages.comparison.headline import having, rates
 from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
-from leadline.report.pages.comparison.takeaways import having, rates
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
 from leadline.report.pages.run.conditions import engine_texts, moment

@@ -28,11 +28,8 @@ from leadline.report.document import (
     finding_list,
     shorten_levels,
 )
-from leadline.report.pages.comparison.takeaways import (
-    DEPTH_NOT_REACHED,
-    key_finding,
-    one_of_each_job,
-)
+from leadline.report.pages.comparison.headline import key_finding
+from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.run.charts import FEW_TRIALS
