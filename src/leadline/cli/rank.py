@@ -106,7 +106,7 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
         else:
             echo_rendered(render_rows(*rank_rows(answer), output))
         return
-    from leadline.analysis.recommend import protections
+    from leadline.analysis.requirements import protections
     from leadline.report.pages.ranking import ranking_document
 
     print_document(ranking_document(run, ranking, protections(run)), output)

@@ -70,9 +70,11 @@ def command(
     from leadline.analysis.recommend import (
         Preference,
         imposed_conditions,
+        recommend,
+    )
+    from leadline.analysis.requirements import (
         parse_requirements,
         protections,
-        recommend,
     )
     from leadline.archive.runs import find_run
     from leadline.judge import Judge, ranked

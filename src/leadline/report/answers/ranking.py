@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from leadline.analysis.ranking import Ranking
-from leadline.analysis.recommend import Protection, Recommendation
+from leadline.analysis.recommend import Recommendation
+from leadline.analysis.requirements import Protection
 from leadline.archive.reader import Run
 from leadline.report.answers.base import Output
 from leadline.report.pages.ranking import missing_lines, unmeasured_text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from leadline.analysis.objectives import Unmeasured, UnmeasuredCause, key_name, metric_word
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing, Tiers
-from leadline.analysis.recommend import Protection
+from leadline.analysis.requirements import Protection
 from leadline.archive.reader import Run
 from leadline.report.cells import (
     absent,

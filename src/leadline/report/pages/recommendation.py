@@ -9,9 +9,11 @@ from itertools import compress
 from leadline.analysis.recommend import (
     Basis,
     Candidate,
-    Protection,
     Recommendation,
     TradeOff,
+)
+from leadline.analysis.requirements import (
+    Protection,
     Unmet,
     UnmetCause,
 )
