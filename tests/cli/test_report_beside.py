@@ -11,8 +11,9 @@ import pytest
 
 from leadline import judge
 from leadline.archive import layout
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.trial import StoredTrial
 from leadline.archive.verify import Verification, verify
 from tests.cli.conftest import Leadline
 from tests.conftest import Said

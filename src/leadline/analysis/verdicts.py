@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 
 from leadline.analysis.figures import MetricFigure, TrialValue
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
+from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op, Spread

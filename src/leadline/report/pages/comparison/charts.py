@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.verdicts import Verdict
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
+from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import slug
