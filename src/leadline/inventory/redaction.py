@@ -144,14 +144,9 @@ class _Words(NamedTuple):
 
     def within(self, text: str, small: str) -> bool:
         """Return whether a text holds one of the words; `small` is the text in small letters."""
-        # Loops, not generators: every string of every document is searched.
-        for word in self.exact:
-            if word in text:
-                return True
-        for word in self.any_case:  # noqa: SIM110
-            if word in small:
-                return True
-        return False
+        # No generators: every string of every document is searched.
+        exact = any(map(text.__contains__, self.exact))
+        return exact or any(map(small.__contains__, self.any_case))
 
 
 def _words(*words: str) -> _Words:
