@@ -1,5 +1,4 @@
-"""What more trials would show: trials that a verdict needs, the smallest detectable change, and
-the false positives of single measurements."""
+"""Power of trials: trials that a verdict needs, the smallest change found, false positives."""
 
 from __future__ import annotations
 
