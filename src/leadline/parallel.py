@@ -24,20 +24,33 @@ def begin_work() -> None:
 
 
 def spare_cores() -> int:
-    """Return how many cores this process may use in addition to its own."""
-    return len(os.sched_getaffinity(0)) - 1
+    """Return how many cores this process may use in addition to its own; none in a worker, whose
+    parent uses them."""
+    import multiprocessing
+
+    return len(os.sched_getaffinity(0)) - 1 if multiprocessing.parent_process() is None else 0
+
+
+# What workers are to do: a fork has it, so that nothing of it is sent.
+_calls: Sequence[Callable[[], Any]] = ()
+
+
+def _answer(number: int) -> Any:
+    return _calls[number]()
 
 
 @contextmanager
 def in_workers(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[], Any]]]:
     """Begin calls in workers, in their order, and give for each what waits for its answer.
 
-    To be used with cores to spare, and before there are threads. What a call raises is raised by
+    Only answers are sent from process to process. To be used with cores to spare, and before there are threads. What a call raises is raised by
     what waits for it; a call whose worker died is done here.
     """
     import multiprocessing
     from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 
+    global _calls
+    before, _calls = _calls, tuple(calls)
     # A fork has all modules loaded.
     context = multiprocessing.get_context("fork")
     workers = max(1, min(len(calls), spare_cores()))
@@ -53,6 +66,9 @@ def in_workers(calls: Sequence[Callable[[], Any]]) -> Iterator[list[Callable[[],
         return ended
 
     try:
-        yield [waits(call, pool.submit(call)) for call in calls]
+        # The first of them forks all workers.
+        begun = [pool.submit(_answer, number) for number in range(len(calls))]
+        yield [waits(call, one) for call, one in zip(calls, begun, strict=True)]
     finally:
         pool.shutdown(cancel_futures=True)
+        _calls = before
