@@ -13,7 +13,14 @@ from typing import Any
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.audit.evidence import CellEvidence, Evidence, JobEvidence, walk, walk_cells, walk_trials
+from leadline.audit.evidence import (
+    CellEvidence,
+    Evidence,
+    JobEvidence,
+    walk,
+    walk_cells,
+    walk_trials,
+)
 from leadline.audit.gathering import output_evidence, run_evidence, with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
