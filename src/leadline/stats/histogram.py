@@ -37,9 +37,13 @@ class LatencyHistogram:
     ) -> LatencyHistogram:
         """Build from distinct values in any order and their counts; raises ValueError on a negative
         entry. The histogram takes over the arrays."""
-        if len(values_ns) and (values_ns.min() < 0 or counts.min() < 0):
+        if not len(values_ns):
+            return cls(values_ns, counts)
+        fewest = counts.min()
+        ordered = bool((values_ns[1:] > values_ns[:-1]).all())
+        if fewest < 0 or (values_ns[0] if ordered else values_ns.min()) < 0:
             raise ValueError("a histogram cannot have negative values or counts")
-        if not counts.all() or (values_ns[1:] <= values_ns[:-1]).any():
+        if not fewest or not ordered:
             order = np.argsort(values_ns)
             keep = order[counts[order] > 0]
             values_ns, counts = values_ns[keep], counts[keep]

@@ -266,11 +266,10 @@ def _histogram(bins: Entry, unit: float) -> LatencyHistogram | None:
             raise ValueError("not whole numbers")
         values = np.fromstring(keys, dtype=np.int64, sep=",")
         counts = np.fromiter(bins.values.values(), dtype=np.int64, count=len(bins.values))
-        if values.max() == np.iinfo(np.int64).max:
+        largest = values.max()
+        if largest >= (BEYOND // 1000 if unit == _US else BEYOND - 1):
             raise ValueError("too long")
         if unit == _US:
-            if values.max() > BEYOND // 1000:
-                raise ValueError("too long")
             values *= 1000
         return LatencyHistogram.from_arrays(values, counts)
     except (ValueError, OverflowError):
