@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,10 +39,12 @@ def without_collection() -> Iterator[None]:
 
 def spare_cores() -> int:
     """Return how many cores this process may use in addition to its own; none in a worker, whose
-    parent uses them."""
+    parent uses them, and none for a process with threads."""
     import multiprocessing
 
-    return len(os.sched_getaffinity(0)) - 1 if multiprocessing.parent_process() is None else 0
+    # The fork of a process with threads may keep their locks for ever.
+    alone = multiprocessing.parent_process() is None and threading.active_count() == 1
+    return len(os.sched_getaffinity(0)) - 1 if alone else 0
 
 
 # What workers are to do: a fork has it, so that nothing of it is sent.
