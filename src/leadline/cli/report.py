@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from leadline import errors
 from leadline.cli.options import ComparisonRequest, compare_options, runs_option
 from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
+from leadline.parallel import without_collection
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
@@ -153,7 +152,7 @@ def command(band: float, between_runs: float, path: Path, force: bool, **given: 
     """
     kind = _kind(path)
     _refuse_existing(path, force)
-    with _keeping():
+    with without_collection():
         written = _compose(ComparisonRequest(**given), kind, band=band, between_runs=between_runs)
         content, companions = _rendered(written, path, kind)
     for name in companions:
@@ -163,18 +162,6 @@ def command(band: float, between_runs: float, path: Path, force: bool, **given: 
         _write(path.parent / name, text, companion=True)
     echo_line(str(path))
     return Exit.ANSWERED
-
-
-@contextmanager
-def _keeping() -> Iterator[None]:
-    """What is read stays to the end: looking for what could go took a sixth of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _kind(path: Path) -> str:
