@@ -10,7 +10,8 @@ from leadline.analysis.explain.conditions import conditions
 from leadline.analysis.figures import CellFigure, Selector
 from leadline.analysis.noise import noise_floors
 from leadline.analysis.overall import overall_effects
-from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Sample, Samples, judge
+from leadline.analysis.samples import Samples
+from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Sample, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload

@@ -19,16 +19,8 @@ import numpy.typing as npt
 from leadline import errors
 from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Objective, Question
-from leadline.analysis.verdicts import (
-    Evidence,
-    Judgement,
-    Pair,
-    Sample,
-    Samples,
-    Verdict,
-    error_codes,
-    judge,
-)
+from leadline.analysis.samples import Samples, error_codes
+from leadline.analysis.verdicts import Evidence, Judgement, Pair, Sample, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError

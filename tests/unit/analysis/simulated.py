@@ -180,6 +180,52 @@ def power(
     return Power(found=found / number, wrong=wrong / number)
 
 
+def run_pair(baseline: Values, candidate: Values) -> Pair:
+    """Two systems with several runs each, shapes (runs, trials)."""
+    sides = [
+        Sample(
+            value=float(np.median(runs)),
+            trials=tuple(runs.ravel().tolist()),
+            by_run=tuple(map(tuple, runs.tolist())),
+            run=name,
+        )
+        for name, runs in (("a", baseline), ("b", candidate))
+    ]
+    return Pair(metric=Metric.IOPS, baseline=sides[0], candidate=sides[1])
+
+
+def matrix_of_runs(
+    generator: np.random.Generator, runs: tuple[int, int], days: str, cells: int
+) -> list[Pair]:
+    """Three trials in each run of a system that differs by 5 % from run to run: `each cell` on its
+    own, `all cells` together, or `half of the cells` together and the others not."""
+    rates = []
+    for count in runs:
+        shape = (1, count, 1) if days != "each cell" else (cells, count, 1)
+        day = 0.05 * generator.normal(size=shape) * np.ones((cells, 1, 1))
+        if days == "half of the cells":
+            day[cells // 2 :] = 0
+        rates.append(100 * np.exp(day + DEVIATION * generator.normal(size=(cells, count, 3))))
+    return [run_pair(a, b) for a, b in zip(*rates, strict=True)]
+
+
+@cache
+def rates_of_runs(runs: tuple[int, int], days: str, cells: int) -> tuple[float, float, float]:
+    """Shares of cells of equal systems that are covered and flagged, and of matrices of which one
+    cell lost 20 % whose verdict of it is `worse`."""
+    generator = np.random.default_rng(SEED + 6)
+    judged: list[Judgement] = []
+    found, rounds = 0, max(2_000 // cells, 200)
+    for _ in range(rounds):
+        matrix = matrix_of_runs(generator, runs, days, cells)
+        judged += judge(matrix)
+        changed = matrix[-1].candidate
+        slower = np.array(changed.by_run) * (1 - LOSS)
+        matrix[-1] = run_pair(np.array(matrix[-1].baseline.by_run), slower)
+        found += judge(matrix)[-1].verdict is Verdict.WORSE
+    return sum(map(holds, judged)) / len(judged), _changed(judged), found / rounds
+
+
 @cache
 def found_alone(trials: int, loss: float = LOSS) -> float:
     """Share of single comparisons that find a loss."""

@@ -12,6 +12,7 @@ from leadline import errors
 from leadline.analysis.comparison import By, Judged, Side, places, two_runs, within_run
 from leadline.analysis.explain.conditions import Conditions, conditions
 from leadline.analysis.noise import noise_floors
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadPoint
 from leadline.analysis.scaling.knee import Shape
 from leadline.analysis.scaling.speedup import (
@@ -24,7 +25,6 @@ from leadline.analysis.scaling.speedup import (
     stated_resource,
 )
 from leadline.analysis.scaling.superlinear import Superlinear, superlinear
-from leadline.analysis.verdicts import Samples
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric

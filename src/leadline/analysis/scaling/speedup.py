@@ -9,6 +9,7 @@ from enum import StrEnum
 from leadline.analysis.comparison import Side
 from leadline.analysis.explain.conditions import kubernetes, only_cluster, recorded_lab, system
 from leadline.analysis.noise import NoiseFloors
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import KneeMethod, Shape
 from leadline.analysis.scaling.limits import (
@@ -18,7 +19,7 @@ from leadline.analysis.scaling.limits import (
     no_latency,
     within,
 )
-from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict, judge
+from leadline.analysis.verdicts import Judgement, Pair, Sample, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.inventory.ceph.model import CephInventory, Osd

@@ -13,6 +13,7 @@ from leadline.analysis.bottleneck.suspects import Suspect, leading, suspects
 from leadline.analysis.compare import DEFAULT_BAND
 from leadline.analysis.comparison import Judged
 from leadline.analysis.figures import CellFigure
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.clients import (
     DensityAnswer,
     Disturbance,
@@ -26,7 +27,6 @@ from leadline.analysis.scaling.growth import Growth, growths
 from leadline.analysis.scaling.knee import Shape, shape_of
 from leadline.analysis.scaling.limits import LimitAnswer, check_limit
 from leadline.analysis.scaling.superlinear import Superlinear
-from leadline.analysis.verdicts import Samples
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
