@@ -110,6 +110,8 @@ class OpenRun:
 
 
 RunName = OpenRun | str | os.PathLike[str]
+RunNames = RunName | Sequence[RunName]
+_ONE_RUN = (OpenRun, str, os.PathLike)
 
 
 def open_run(path: str | os.PathLike[str]) -> OpenRun:
@@ -121,8 +123,8 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
 
 
 def compare(
-    baseline: RunName,
-    candidate: RunName | None = None,
+    baseline: RunNames,
+    candidate: RunNames | None = None,
     *,
     by: str = "run",
     run: RunName = "@latest",
@@ -130,16 +132,16 @@ def compare(
     between_runs: float = 0.05,
     metrics: Iterable[str] = (),
 ) -> OpenComparison:
-    """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
-    one run with two clusters, the first of which is the baseline; or with a label's key as `by` its
-    two values, in one run or in one run each.
+    """Two runs, or two lists of the runs of a system; or with `by` "cluster", "target" or "label"
+    two of them within `run`, by name; or one run with two clusters, the first of which is the
+    baseline; or with a label's key as `by` its two values, in one run or in one run each.
 
     `band` is a share: what differs by less counts as the same. `between_runs` is the standard
     deviation of a system from one run to another, as a share, for two runs. `metrics` are words of
     the command line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
     """
     from leadline.analysis.compare import compare as compared
-    from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
+    from leadline.analysis.comparison import By, by_label, places, several_runs, within_run
     from leadline.analysis.figures import parse_metric
     from leadline.metrics import Metric
 
@@ -153,10 +155,11 @@ def compare(
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     kind, judge = _by(by), Judge()
     if kind is By.LABEL and by != By.LABEL:
-        first = _archive(baseline)
-        sides = by_label(first, first if candidate is None else _archive(candidate), by, judge)
+        first = _archive(_single(baseline))
+        other = first if candidate is None else _archive(_single(candidate))
+        sides = by_label(first, other, by, judge)
     elif candidate is None:
-        alone = _archive(baseline)
+        alone = _archive(_single(baseline))
         found = places(alone)
         if len(found) != 2:
             raise LeadlineError(
@@ -167,9 +170,9 @@ def compare(
         kind = By.CLUSTER
         sides = within_run(alone, kind, found[0], found[1], judge)
     elif kind is By.RUN:
-        sides = two_runs(_archive(baseline), _archive(candidate), judge)
+        sides = several_runs(_archives(baseline), _archives(candidate), judge)
     else:
-        ours, theirs = _name(baseline, kind), _name(candidate, kind)
+        ours, theirs = (_name(_single(part), kind) for part in (baseline, candidate))
         sides = within_run(_archive(run), kind, ours, theirs, judge)
     return OpenComparison(
         compared(*sides, by=kind, band=band, between_runs=between_runs, metrics=wanted)
@@ -243,6 +246,20 @@ def layers(
     archive = _archive(run)
     study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)
     return OpenLayers(study)
+
+
+def _archives(runs: RunNames) -> list[Run]:
+    return [_archive(run) for run in ([runs] if isinstance(runs, _ONE_RUN) else runs)]
+
+
+def _single(run: RunNames) -> RunName:
+    if isinstance(run, _ONE_RUN):
+        return run
+    raise LeadlineError(
+        errors.USAGE,
+        "a list of runs is one system, and two systems are needed",
+        hint='compare(["a-1", "a-2"], ["b-1", "b-2"])',
+    )
 
 
 def _archive(run: RunName) -> Run:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from leadline.analysis.figures import MetricFigure, TrialValue
@@ -66,6 +68,20 @@ class Samples:
                 self._stored = {one.record.trial: one for one in self._run.trials}
             self._shares[key] = _error_share(self._stored.get(trial.trial), op)
         return self._shares[key]
+
+
+def merge_samples(value: float | None, samples: Sequence[Sample]) -> Sample:
+    """Merge the samples of one cell's `value` in several runs of a system. An error finding of one
+    run, or a capped one, counts for all."""
+    return Sample(
+        value=value,
+        trials=tuple(trial for sample in samples for trial in sample.trials),
+        by_run=tuple(sample.trials for sample in samples),
+        imported=all(sample.imported for sample in samples),
+        run=",".join(sample.run for sample in samples),
+        errors=tuple(dict.fromkeys(code for sample in samples for code in sample.errors)),
+        capped=any(sample.capped for sample in samples),
+    )
 
 
 def error_codes(figure: MetricFigure) -> tuple[str, ...]:

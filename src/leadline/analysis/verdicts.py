@@ -64,6 +64,7 @@ class Reason(StrEnum):
     ACROSS_RUNS = "across-runs"
     SEVERAL_RUNS = "several-runs"
     INCOMPLETE_RUNS = "incomplete-runs"
+    RUNS_DIFFER = "runs-differ"
     CORRELATED = "correlated"
     WILD_TRIAL = "wild-trial"
     INCOMPLETE_BLOCKS = "incomplete-blocks"
@@ -360,8 +361,8 @@ def _draft_of_runs(draft: _Draft) -> _Draft:
         means.append(tuple(_mean_log(trials) if trials else None for trials in runs))
     incomplete = any(None in values for values in means)
     reasons = [Reason.SEVERAL_RUNS, *([Reason.INCOMPLETE_RUNS] if incomplete else [])]
-    runs = RunMeans(above=means[0], below=means[1])
-    return replace(draft.with_evidence(Evidence.TRIALS, *reasons), runs=runs)
+    draft = draft.with_evidence(Evidence.TRIALS, *reasons)
+    return replace(draft, runs=RunMeans(above=means[0], below=means[1]))
 
 
 def _mean_log(trials: Sequence[float]) -> float:
