@@ -473,7 +473,11 @@ def several_runs(
         )
     first = two_runs(baseline[0], candidate[0], judged)
     ours, theirs = (
-        replace(side, repeats=tuple(_repeat(side, run, judged) for run in runs[1:]))
+        replace(
+            side,
+            name=f"{side.name} ({len(runs)} runs)" if len(runs) > 1 else side.name,
+            repeats=tuple(_repeat(side, run, judged) for run in runs[1:]),
+        )
         for side, runs in zip(first, (baseline, candidate), strict=True)
     )
     return ours, theirs

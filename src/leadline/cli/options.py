@@ -325,8 +325,8 @@ compare_options = with_options(
         default="run",
         show_default=True,
         help="What the two are: runs (of each several: A,B,...), or clusters, targets (A or "
-        "A,B,...) or labels (KEY=VALUE[,...]) of one run. KEY: the two values of that label, in the "
-        "one run or the two that are named.",
+        "A,B,...) or labels (KEY=VALUE[,...]) of one run. KEY: the two values of that label, in "
+        "the one run or the two that are named.",
     ),
     click.option(
         "--run",
