@@ -212,10 +212,12 @@ def scale(
     by: str | None = None,
     added: float | None = None,
     band: float = 0.05,
+    between_runs: float = 0.05,
 ) -> OpenScaling:
     """Load curves of a run (the latest, where none is given); several runs are systems of different
     size, each compared with the first, as are the clusters of one run, or its targets by the label
-    `by`.
+    `by`. `between_runs` is the standard deviation of a system from one run to another, as a share,
+    for several runs.
 
     `latency_limit` is as on the command line, `"p99<20ms"`; `band` is a share, `added` how many
     times as much hardware the second system has, where no inventory shows it. Raises
@@ -227,7 +229,16 @@ def scale(
     limit = parse_limit(latency_limit)
     archives = [_archive(run) for run in runs or ("@latest",)]
     unique = tuple({run.path: run for run in archives}.values())
-    found = study(unique, Judge(), limit=limit, by=by, added=added, band=band)
+    _check_between_runs(between_runs)
+    found = study(
+        unique,
+        Judge(),
+        limit=limit,
+        by=by,
+        added=added,
+        band=band,
+        between_runs=between_runs,
+    )
     return OpenScaling(require_answer(found))
 
 
@@ -286,6 +297,15 @@ def _check_band(band: float) -> None:
     if not 0 < band < 1:
         raise LeadlineError(
             errors.USAGE, f"a band of {band} is not between 0 and 1", hint="5 % is 0.05"
+        )
+
+
+def _check_between_runs(between_runs: float) -> None:
+    if not 0 <= between_runs < 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"a deviation between runs of {between_runs} is not between 0 and 1",
+            hint="5 % is 0.05",
         )
 
 

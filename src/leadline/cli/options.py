@@ -318,6 +318,17 @@ def parse_between_runs(text: str) -> float:
     return 0.0 if text.strip() in ("0", "0%") else _parse_share(text, "a deviation between runs")
 
 
+between_runs_option = click.option(
+    "--between-runs",
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    callback=lambda _context, _option, given: parse_between_runs(given),
+    help="Standard deviation of a system from one run to another, added where the two are of "
+    "separate runs. Interleave both in one run to do without. `compare` estimates it instead from "
+    "several runs of a system.",
+)
+
 compare_options = with_options(
     click.option(
         "--by",
@@ -337,16 +348,7 @@ compare_options = with_options(
         help="The run that holds both, with --by cluster, target or label.",
     ),
     band_option("Changes within it count as the same; a measured noise floor widens it."),
-    click.option(
-        "--between-runs",
-        metavar="PERCENT",
-        default="5%",
-        show_default=True,
-        callback=lambda _context, _option, given: parse_between_runs(given),
-        help="Standard deviation of a system from one run to another, added where the two are of "
-        "separate runs. With several runs of a system it is estimated instead. Interleave both in "
-        "one run to do without.",
-    ),
+    between_runs_option,
 )
 
 

@@ -195,12 +195,13 @@ EVIDENCE_TEXTS = {
     Evidence.ONE_NUMBER: "one number per system, tested by the margin alone",
     Evidence.NONE: "no evidence",
 }
+NO_DIFFERENCE = "a limit was measured, which shows no difference"
 _REASONS = {
     "workload-differs": "the workloads differ",
     Reason.MISSING_BASELINE: "the baseline has no number",
     Reason.MISSING_CANDIDATE: "the candidate has no number",
     Reason.ZERO: "a number of zero has no ratio",
-    Reason.CAPPED: "a limit was measured, which shows no difference",
+    Reason.CAPPED: NO_DIFFERENCE,
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
     Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
     Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",
