@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Verdict, judge
 from leadline.metrics import Metric
+from leadline.stats.effects import Estimate, p_beyond
+from leadline.stats.families import benjamini_hochberg, two_sided
 
 SEED = 20261121
 ROUNDS = 800
@@ -315,3 +317,42 @@ def single_trials(imported: bool, published: bool) -> float:
             ]
         )
     )
+
+
+@cache
+def power_of_many(
+    changed: int, loss: float = 0.1, *, number: int = 100
+) -> tuple[float, float, float]:
+    """Of the `changed` cells of forty that lost a share, with three trials: the share found; the
+    share found if the scatter were known; and the mean share of wrong verdicts."""
+    generator = np.random.default_rng(SEED + 7)
+    found, known, wrong = 0.0, 0.0, 0.0
+    for _ in range(number):
+        rates = 100 * np.exp(DEVIATION * generator.normal(size=(MATRIX, 2, 3)))
+        rates[:changed, 1] *= 1 - loss
+        judged = judge([pair(a, b) for a, b in rates.tolist()])
+        flagged = np.array([one.verdict in CHANGED for one in judged])
+        found += flagged[:changed].mean()
+        wrong += flagged[changed:].sum() / max(flagged.sum(), 1)
+        known += (_known(rates) <= 0.05)[:changed].mean()
+    return found / number, known / number, wrong / number
+
+
+def _known(rates: Values) -> Values:
+    """Adjusted p values of the same tests by the normal distribution with the true scatter."""
+    logs = np.log(rates).mean(axis=2)
+    error = DEVIATION * math.sqrt(2 / rates.shape[2])
+    normal = [
+        Estimate(value=value, error=error, freedom=math.inf)
+        for value in (logs[:, 1] - logs[:, 0]).tolist()
+    ]
+    edges = (np.full(len(normal), math.log(end)) for end in (1 - BAND, 1 + BAND))
+    return np.array(benjamini_hochberg(two_sided(p_beyond(normal, *edges)).tolist()))
+
+
+@cache
+def false_alarms(trials: int, shape: str, *, paired: bool = False, number: int = 100) -> float:
+    """Share of matrices whose trials are called correlated."""
+    given = matrices(trials, shape, paired=paired, cells=MATRIX, number=number, seed=SEED + 8)
+    estimates = (judge(matrix)[0].estimate for matrix in given)
+    return sum(one is not None and one.correlation > 0 for one in estimates) / number
