@@ -212,3 +212,22 @@ def test_real_repeats_do_not_differ_from_themselves(row: list[str]) -> None:
     assert [share(one) for one in told[1:]] == pytest.approx(found, abs=0.002)
     assert found[0] >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / number)
     assert found[1] <= 0.05
+
+
+@thorough
+def test_real_repeats_in_random_order_are_rarely_called_correlated() -> None:
+    runs = json.loads(REPEATS.read_text(encoding="utf-8"))["runs"]
+    generator = np.random.default_rng(simulated.SEED)
+    called = []
+    for trials, paired in 40 * ((3, False), (3, True), (6, False)):
+        for run in runs:
+            for metric in (0, 1):
+                order = generator.permutation(12)[: 2 * trials]
+                family = []
+                for files in run.values():
+                    for series in files.values():
+                        part = [series[at][metric] for at in order]
+                        family.append(simulated.pair(part[::2], part[1::2], paired=paired))
+                estimate = judge(family)[0].estimate
+                called.append(estimate is not None and estimate.correlation > 0)
+    assert np.mean(called) == pytest.approx(0.02, abs=0.015)
