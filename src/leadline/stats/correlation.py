@@ -17,14 +17,14 @@ Values = npt.NDArray[np.float64]
 
 # Two trials have one residual, and no correlation.
 _FEWEST = 3
-_LEVEL = 0.025
+_LEVEL = 0.01
 _MANY = 40
 _GRID = np.linspace(0.0, 0.95, 20)
 
 
 def estimate_correlation(tables: Sequence[Values]) -> float:
     """Estimate the lag-1 autocorrelation (0 to 0.95) of rows in the order of execution, shapes
-    (rows, n); 0 unless it is significant at 2.5 %.
+    (rows, n); 0 unless it is significant at 1 %.
 
     The sum of the rows' autocorrelations is compared with that of white noise, whose mean and
     variance are exact for normal noise. Rows that vary together count as fewer.

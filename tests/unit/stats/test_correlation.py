@@ -36,7 +36,7 @@ def test_rows_of_unequal_length_are_one_family() -> None:
 def test_independent_trials_are_rarely_accused(rows: int, n: int) -> None:
     generator = np.random.default_rng(rows + n)
     found = [estimate_correlation([generator.normal(size=(rows, n))]) for _ in range(400)]
-    assert np.mean(np.array(found) > 0) < 0.05
+    assert np.mean(np.array(found) > 0) < 0.035
 
 
 def test_an_hour_in_which_all_cells_were_slow_is_no_correlation() -> None:
@@ -45,7 +45,7 @@ def test_an_hour_in_which_all_cells_were_slow_is_no_correlation() -> None:
         estimate_correlation([generator.normal(size=(40, 8)) + 2 * generator.normal(size=(1, 8))])
         for _ in range(300)
     ]
-    assert np.mean(np.array(found) > 0) < 0.05
+    assert np.mean(np.array(found) > 0) < 0.04
 
 
 def test_two_trials_and_equal_values_show_nothing() -> None:
