@@ -15,7 +15,7 @@ leadline.layers(run).flows()        # pyarrow.Table, a row for each layer and di
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -104,6 +104,8 @@ class OpenRun:
 
 
 RunName = OpenRun | str | os.PathLike[str]
+RunNames = RunName | Sequence[RunName]
+_ONE_RUN = (OpenRun, str, os.PathLike)
 
 
 def open_run(path: str | os.PathLike[str]) -> OpenRun:
@@ -115,8 +117,8 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
 
 
 def compare(
-    baseline: RunName,
-    candidate: RunName | None = None,
+    baseline: RunNames,
+    candidate: RunNames | None = None,
     *,
     by: str = "run",
     run: RunName = "@latest",
@@ -124,16 +126,16 @@ def compare(
     between_runs: float = 0.05,
     metrics: Iterable[str] = (),
 ) -> OpenComparison:
-    """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
-    one run with two clusters, the first of which is the baseline; or with a label's key as `by` its
-    two values, in one run or in one run each.
+    """Two runs, or two lists of the runs of a system; or with `by` "cluster", "target" or "label"
+    two of them within `run`, by name; or one run with two clusters, the first of which is the
+    baseline; or with a label's key as `by` its two values, in one run or in one run each.
 
     `band` is a share: what differs by less counts as the same. `between_runs` is the standard
     deviation of a system from one run to another, as a share, for two runs. `metrics` are words of
     the command line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
     """
     from leadline.analysis.compare import compare as compared
-    from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
+    from leadline.analysis.comparison import By, by_label, places, several_runs, within_run
     from leadline.analysis.figures import parse_metric
     from leadline.metrics import Metric
 
@@ -147,10 +149,11 @@ def compare(
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     kind, judge = _by(by), Judge()
     if kind is By.LABEL and by != By.LABEL:
-        first = _archive(baseline)
-        sides = by_label(first, first if candidate is None else _archive(candidate), by, judge)
+        first = _archive(_single(baseline))
+        other = first if candidate is None else _archive(_single(candidate))
+        sides = by_label(first, other, by, judge)
     elif candidate is None:
-        alone = _archive(baseline)
+        alone = _archive(_single(baseline))
         found = places(alone)
         if len(found) != 2:
             raise LeadlineError(
@@ -161,9 +164,9 @@ def compare(
         kind = By.CLUSTER
         sides = within_run(alone, kind, found[0], found[1], judge)
     elif kind is By.RUN:
-        sides = two_runs(_archive(baseline), _archive(candidate), judge)
+        sides = several_runs(_archives(baseline), _archives(candidate), judge)
     else:
-        ours, theirs = _name(baseline, kind), _name(candidate, kind)
+        ours, theirs = (_name(_single(part), kind) for part in (baseline, candidate))
         sides = within_run(_archive(run), kind, ours, theirs, judge)
     return OpenComparison(
         compared(*sides, by=kind, band=band, between_runs=between_runs, metrics=wanted)
@@ -203,10 +206,12 @@ def scale(
     by: str | None = None,
     added: float | None = None,
     band: float = 0.05,
+    between_runs: float = 0.05,
 ) -> OpenScaling:
     """Load curves of a run (the latest, where none is given); several runs are systems of different
     size, each compared with the first, as are the clusters of one run, or its targets by the label
-    `by`.
+    `by`. `between_runs` is the standard deviation of a system from one run to another, as a share,
+    for several runs.
 
     `latency_limit` is as on the command line, `"p99<20ms"`; `band` is a share, `added` how many
     times as much hardware the second system has, where no inventory shows it. Raises
@@ -218,7 +223,16 @@ def scale(
     limit = parse_limit(latency_limit)
     archives = [_archive(run) for run in runs or ("@latest",)]
     unique = tuple({run.path: run for run in archives}.values())
-    found = study(unique, Judge(), limit=limit, by=by, added=added, band=band)
+    _check_between_runs(between_runs)
+    found = study(
+        unique,
+        Judge(),
+        limit=limit,
+        by=by,
+        added=added,
+        band=band,
+        between_runs=between_runs,
+    )
     return OpenScaling(require_answer(found))
 
 
@@ -237,6 +251,20 @@ def layers(
     archive = _archive(run)
     study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)
     return OpenLayers(study)
+
+
+def _archives(runs: RunNames) -> list[Run]:
+    return [_archive(run) for run in ([runs] if isinstance(runs, _ONE_RUN) else runs)]
+
+
+def _single(run: RunNames) -> RunName:
+    if isinstance(run, _ONE_RUN):
+        return run
+    raise LeadlineError(
+        errors.USAGE,
+        "a list of runs is one system, and two systems are needed",
+        hint='compare(["a-1", "a-2"], ["b-1", "b-2"])',
+    )
 
 
 def _archive(run: RunName) -> Run:
@@ -263,6 +291,15 @@ def _check_band(band: float) -> None:
     if not 0 < band < 1:
         raise LeadlineError(
             errors.USAGE, f"a band of {band} is not between 0 and 1", hint="5 % is 0.05"
+        )
+
+
+def _check_between_runs(between_runs: float) -> None:
+    if not 0 <= between_runs < 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"a deviation between runs of {between_runs} is not between 0 and 1",
+            hint="5 % is 0.05",
         )
 
 

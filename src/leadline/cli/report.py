@@ -91,7 +91,7 @@ def of_two(
     between_runs: float,
 ) -> Written:
     """A comparison in the form of that file ending; `verified` gives the verifications of the
-    archives: one, or the baseline's first."""
+    archives, the baseline's first."""
     from leadline.analysis.compare import compare
     from leadline.report.answers.comparison import compare_csv, compare_output
     from leadline.report.pages.comparison.page import comparison_document
@@ -100,8 +100,7 @@ def of_two(
     if form in DATA:
         document = comparison_document(comparison)
     else:
-        found = verified()
-        document = comparison_document(comparison, (found[0], found[-1]))
+        document = comparison_document(comparison, verified())
     answer = compare_output(comparison, document.summary[0] if document.summary else "")
     if form == ".json":
         return Written(text=answer.to_json())

@@ -100,6 +100,9 @@ def _once_more(
 
     by = By(asked.by)
     words = page.runs if len(page.runs) > 1 else (asked.baseline, asked.candidate)
+    if asked.has_several_runs:
+        named = (asked.sides["baseline"], asked.sides["candidate"])
+        words = tuple(",".join(side.runs or [side.run]) for side in named)
     # Runs that a label distinguishes are compared by its key.
     asked_by = asked.baseline.partition("=")[0] if by is By.LABEL and len(page.runs) > 1 else by
     request = ComparisonRequest(

@@ -326,7 +326,11 @@ def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
     ]
     chosen = sorted(known, key=log_change, reverse=True)[:MOST_CELLS]
     trials = [
-        {trial.record.trial: trial for trial in side.run.trials}
+        {
+            f"{part.run.id}:{trial.record.trial}" if side.repeats else trial.record.trial: trial
+            for part in side.parts
+            for trial in part.run.trials
+        }
         for side in (comparison.baseline, comparison.candidate)
     ]
     options: list[tuple[str, str]] = []

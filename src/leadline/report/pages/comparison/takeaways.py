@@ -167,8 +167,13 @@ def _balance(comparison: Comparison, conclusive: Sequence[ComparedCell]) -> list
         bands = [cell.judgement.band for cell in same]
         counts += f" within {range_text(band_text(min(bands)), band_text(max(bands)))}"
     text = f"Of {count_text(len(conclusive), 'rate')} tested with {basis}, {counts}."
-    across = "trials" in basis and comparison.between_runs
-    if across:
+    tested = any(cell.judgement.evidence is Evidence.TRIALS for cell in conclusive)
+    if tested and comparison.has_several_runs:
+        text += (
+            f" Each run counts as one value: {len(comparison.baseline.runs)} of {base}, "
+            f"{len(comparison.candidate.runs)} of {other}."
+        )
+    elif tested and comparison.between_runs:
         text += (
             f" The systems are of two runs: intervals include a deviation of "
             f"{band_text(comparison.between_runs)} between runs."
@@ -335,10 +340,13 @@ def needed(cells: Sequence[ComparedCell]) -> str:
         single = cells and all(trials_of(cell) <= 1 for cell in cells)
         return "; three trials per system give intervals" if single else ""
     wanted, present = (_count_range(counts) for counts in zip(*known, strict=True))
+    noun, now = "trials", f" ({present} now)"
+    if any(cell.judgement.needs_runs for cell in cells):
+        noun, now = "runs", ""
     which = f"{len(known):,} of them"
     if len(known) == len(cells):
         which = "it" if len(cells) == 1 else "them"
-    return f"; about {wanted} trials per system ({present} now) would probably resolve {which}"
+    return f"; about {wanted} {noun} per system{now} would probably resolve {which}"
 
 
 def missing(comparison: Comparison) -> list[str]:
