@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.formats.watch_records import request_sizes
 from leadline.probes.watches.block import BlockWatch, TracepointEvents, tracepoint
 

@@ -26,7 +26,7 @@ _some_target  # pydantic validator
 _labels_agree  # pydantic validator
 _one_profile  # pydantic validator
 _fits_together  # pydantic validator
-leadline  # the version key of a plan file; imported ahead of a fork in api.py
+leadline  # the version key of a plan file; imported ahead of a fork in judge.py
 frame  # argument of a signal handler
 trace  # argument of __exit__
 exception  # argument of __exit__

@@ -15,27 +15,21 @@ leadline.layers(run).flows()        # pyarrow.Table, a row for each layer and di
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from leadline import errors
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
-from leadline.archive.verify import Verification, verify
 from leadline.errors import LeadlineError
-from leadline.parallel import in_workers, spare_cores
+from leadline.judge import Judge, ranked
 
 if TYPE_CHECKING:
     import pyarrow
 
     from leadline.analysis.comparison import By, ComparedCell, Comparison
-    from leadline.analysis.figures import CellFigure
     from leadline.analysis.layers.study import LayerStudy
-    from leadline.analysis.objectives import UseCase
     from leadline.analysis.ranking import Ranking, Standing
     from leadline.analysis.scaling.study import ScalingStudy
     from leadline.archive.verify import Verification
@@ -110,6 +104,8 @@ class OpenRun:
 
 
 RunName = OpenRun | str | os.PathLike[str]
+RunNames = RunName | Sequence[RunName]
+_ONE_RUN = (OpenRun, str, os.PathLike)
 
 
 def open_run(path: str | os.PathLike[str]) -> OpenRun:
@@ -121,8 +117,8 @@ def open_run(path: str | os.PathLike[str]) -> OpenRun:
 
 
 def compare(
-    baseline: RunName,
-    candidate: RunName | None = None,
+    baseline: RunNames,
+    candidate: RunNames | None = None,
     *,
     by: str = "run",
     run: RunName = "@latest",
@@ -130,16 +126,16 @@ def compare(
     between_runs: float = 0.05,
     metrics: Iterable[str] = (),
 ) -> OpenComparison:
-    """Two runs; or with `by` "cluster", "target" or "label" two of them within `run`, by name; or
-    one run with two clusters, the first of which is the baseline; or with a label's key as `by` its
-    two values, in one run or in one run each.
+    """Two runs, or two lists of the runs of a system; or with `by` "cluster", "target" or "label"
+    two of them within `run`, by name; or one run with two clusters, the first of which is the
+    baseline; or with a label's key as `by` its two values, in one run or in one run each.
 
     `band` is a share: what differs by less counts as the same. `between_runs` is the standard
     deviation of a system from one run to another, as a share, for two runs. `metrics` are words of
     the command line (`iops`, `p99`), none for all. Raises LeadlineError(`usage`, `run-not-found`).
     """
     from leadline.analysis.compare import compare as compared
-    from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
+    from leadline.analysis.comparison import By, by_label, places, several_runs, within_run
     from leadline.analysis.figures import parse_metric
     from leadline.metrics import Metric
 
@@ -153,10 +149,11 @@ def compare(
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics))) or tuple(Metric)
     kind, judge = _by(by), Judge()
     if kind is By.LABEL and by != By.LABEL:
-        first = _archive(baseline)
-        sides = by_label(first, first if candidate is None else _archive(candidate), by, judge)
+        first = _archive(_single(baseline))
+        other = first if candidate is None else _archive(_single(candidate))
+        sides = by_label(first, other, by, judge)
     elif candidate is None:
-        alone = _archive(baseline)
+        alone = _archive(_single(baseline))
         found = places(alone)
         if len(found) != 2:
             raise LeadlineError(
@@ -167,9 +164,9 @@ def compare(
         kind = By.CLUSTER
         sides = within_run(alone, kind, found[0], found[1], judge)
     elif kind is By.RUN:
-        sides = two_runs(_archive(baseline), _archive(candidate), judge)
+        sides = several_runs(_archives(baseline), _archives(candidate), judge)
     else:
-        ours, theirs = _name(baseline, kind), _name(candidate, kind)
+        ours, theirs = (_name(_single(part), kind) for part in (baseline, candidate))
         sides = within_run(_archive(run), kind, ours, theirs, judge)
     return OpenComparison(
         compared(*sides, by=kind, band=band, between_runs=between_runs, metrics=wanted)
@@ -209,10 +206,12 @@ def scale(
     by: str | None = None,
     added: float | None = None,
     band: float = 0.05,
+    between_runs: float = 0.05,
 ) -> OpenScaling:
     """Load curves of a run (the latest, where none is given); several runs are systems of different
     size, each compared with the first, as are the clusters of one run, or its targets by the label
-    `by`.
+    `by`. `between_runs` is the standard deviation of a system from one run to another, as a share,
+    for several runs.
 
     `latency_limit` is as on the command line, `"p99<20ms"`; `band` is a share, `added` how many
     times as much hardware the second system has, where no inventory shows it. Raises
@@ -224,7 +223,16 @@ def scale(
     limit = parse_limit(latency_limit)
     archives = [_archive(run) for run in runs or ("@latest",)]
     unique = tuple({run.path: run for run in archives}.values())
-    found = study(unique, Judge(), limit=limit, by=by, added=added, band=band)
+    _check_between_runs(between_runs)
+    found = study(
+        unique,
+        Judge(),
+        limit=limit,
+        by=by,
+        added=added,
+        band=band,
+        between_runs=between_runs,
+    )
     return OpenScaling(require_answer(found))
 
 
@@ -243,6 +251,20 @@ def layers(
     archive = _archive(run)
     study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)
     return OpenLayers(study)
+
+
+def _archives(runs: RunNames) -> list[Run]:
+    return [_archive(run) for run in ([runs] if isinstance(runs, _ONE_RUN) else runs)]
+
+
+def _single(run: RunNames) -> RunName:
+    if isinstance(run, _ONE_RUN):
+        return run
+    raise LeadlineError(
+        errors.USAGE,
+        "a list of runs is one system, and two systems are needed",
+        hint='compare(["a-1", "a-2"], ["b-1", "b-2"])',
+    )
 
 
 def _archive(run: RunName) -> Run:
@@ -269,6 +291,15 @@ def _check_band(band: float) -> None:
     if not 0 < band < 1:
         raise LeadlineError(
             errors.USAGE, f"a band of {band} is not between 0 and 1", hint="5 % is 0.05"
+        )
+
+
+def _check_between_runs(between_runs: float) -> None:
+    if not 0 <= between_runs < 1:
+        raise LeadlineError(
+            errors.USAGE,
+            f"a deviation between runs of {between_runs} is not between 0 and 1",
+            hint="5 % is 0.05",
         )
 
 
@@ -584,120 +615,3 @@ def _level_columns(names: tuple[str, ...]) -> dict[str, pyarrow.DataType]:
         name: pa.string() if name in texts else pa.int64() if name in counts else pa.float64()
         for name in names
     }
-
-
-# What command line and notebooks ask of the judging wing: runs judged, verified and ranked, the
-# larger ones by several processes.
-
-FiguresAndFindings: TypeAlias = "tuple[tuple[CellFigure, ...], tuple[Finding, ...]]"
-Verified: TypeAlias = Callable[[], tuple[Verification, ...]]
-
-# Fewer are read before another process is there.
-_WORTH_A_PROCESS = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WorkedOut:
-    """What a worker process found; the verification is None where none was requested."""
-
-    judged: FiguresAndFindings
-    verification: Verification | None
-
-
-class Judge:
-    """Gives a run's figures and findings, worked out once: both sides may be of one run."""
-
-    def __init__(self, begun: Mapping[Path, Callable[[], _WorkedOut]] | None = None) -> None:
-        """`begun` wait for what others work out."""
-        self._begun = begun or {}
-        self._judged: dict[Path, FiguresAndFindings] = {}
-        self._read: dict[Path, tuple[StoredTrial, ...]] = {}
-
-    def __call__(self, run: Run) -> FiguresAndFindings:
-        if run.path not in self._judged:
-            begun = self._begun.get(run.path)
-            if begun is None:
-                self._judged[run.path] = _judged(run)
-                self._read[run.path] = run.attempts
-            else:
-                self._judged[run.path] = begun().judged
-        return self._judged[run.path]
-
-    def verified(self, run: Run) -> Verification:
-        """The verification of a run; what was read to judge it is not read again."""
-        begun = self._begun.get(run.path)
-        found = begun().verification if begun else None
-        return found or verify(run, self._read.get(run.path, ()))
-
-
-def _judged(run: Run) -> FiguresAndFindings:
-    from leadline.analysis.figures import figures
-    from leadline.audit.registry import audit
-
-    findings = audit(run)
-    return figures(run, findings), findings
-
-
-def _worked_out(path: Path, *, verifying: bool) -> _WorkedOut:
-    run = Run(path)
-    judged = _judged(run)
-    verification = verify(run, run.attempts) if verifying else None
-    return _WorkedOut(judged=judged, verification=verification)
-
-
-def _verified(path: Path) -> Verification:
-    return verify(Run(path))
-
-
-@contextmanager
-def judging(runs: Sequence[Run], *, verifying: bool = True) -> Iterator[tuple[Judge, Verified]]:
-    """What judges each of these runs, and what gives the verification of each, in their order.
-
-    Large runs are shared with other processes, if there are cores for them: of two the second is
-    judged and verified there, of one it is verified there (if that will be asked for). Everything
-    else is done when it is asked for. To be begun before there are threads. Raises
-    LeadlineError(`archive-damaged`) for an archive that no verb opens.
-    """
-    trials = sum(len(run.trial_folders) for run in runs)
-    first, others = runs[0], runs[1:]
-    shared = spare_cores() > 0 and trials >= _WORTH_A_PROCESS and (verifying or others)
-    if not shared:
-        judge = Judge()
-        yield judge, lambda: tuple(judge.verified(run) for run in runs)
-        return
-    # What a worker would have to import, each worker would import again.
-    import leadline.analysis.figures
-    import leadline.audit.registry  # noqa: F401
-
-    calls = [partial(_worked_out, run.path, verifying=verifying) for run in others]
-    with in_workers(calls or [partial(_verified, first.path)]) as begun:
-        if not others:
-            yield Judge(), lambda: (begun[0](),)
-            return
-        judge = Judge({run.path: wait for run, wait in zip(others, begun, strict=True)})
-        yield judge, lambda: tuple(judge.verified(run) for run in runs)
-
-
-def ranked(
-    run: Run,
-    judge: Judge,
-    objectives: Sequence[str],
-    use_case: str | UseCase | None,
-    *,
-    baseline: str | None,
-    band: float,
-) -> Ranking:
-    """The ranking that is asked for in words, with the noise floor that the run measured: by a use
-    case or by objectives, else by every rate. Raises LeadlineError (`usage`, `nothing-to-rank`)."""
-    from leadline.analysis.noise import floor_of_objectives
-    from leadline.analysis.objectives import every_rate, find_use_case, for_use_case, selected
-    from leadline.analysis.ranking import rank
-
-    figures, findings = judge(run)
-    if use_case is not None:
-        case = find_use_case(use_case) if isinstance(use_case, str) else use_case
-        question = for_use_case(run, figures, case)
-    else:
-        question = selected(run, figures, objectives) if objectives else every_rate(run, figures)
-    noise = floor_of_objectives(run, figures, findings)
-    return rank(run, figures, question, baseline=baseline, band=band, noise=noise)

@@ -16,7 +16,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from leadline.archive import records
-from leadline.archive.reader import schema_of
+from leadline.archive.records import schema_of
 from leadline.inventory.host import HostInventory
 from leadline.plan.models import Plan
 from leadline.report.answers.schemas import SCHEMAS

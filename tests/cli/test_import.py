@@ -6,8 +6,9 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +16,9 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from leadline.audit import registry
+from leadline.importing import read
+from leadline.parallel import in_workers
 from leadline.report.answers.schemas import SCHEMAS
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import RECORDED, Said
@@ -293,3 +297,32 @@ def test_the_bandwidth_test_ranks_sequential_throughput(leadline: Leadline, runs
     assert tiers[0]["target"] == "ceph-rbd"
     assert tiers[-1]["target"] == "zfs-localpv"
     assert answer(leadline("rank", "kb", "--format", "json"), "rank")["tiers"][0]["complete"]
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_any_number_of_processes_finds_the_same(
+    leadline: Leadline, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(read, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(registry, "_WORTH_WORKERS", 1)
+    forked: list[int] = []
+    monkeypatch.setattr(registry, "in_workers", _counting(in_workers, forked))
+    answers = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        answers.append(leadline("audit", IMPORTS / "fio-json", RECORDED, "--format", form))
+    assert forked == [1, 4], "calls in workers"
+    # The time of the audit is in its title.
+    first, *others = [re.sub(r"imported \S+ \S+ UTC", "", said.out) for said in answers]
+    assert "engine-error" in first
+    assert "merged-sections" in first
+    assert others == [first, first]
+    assert {said.err for said in answers} == {answers[0].err}
+
+
+def _counting(work: Callable[..., Any], forked: list[int]) -> Callable[..., Any]:
+    def counted(calls: Sequence[Callable[[], Any]]) -> Any:
+        forked.append(len(calls))
+        return work(calls)
+
+    return counted

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline import api
+from leadline import judge
 from leadline.archive import layout
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.trial import StoredTrial
 from leadline.archive.verify import Verification, verify
 from tests.cli.conftest import Leadline
 from tests.conftest import Said
@@ -45,11 +46,11 @@ def test_another_process_changes_no_byte(
         here.append(run.path)
         return verify(run, attempts)
 
-    monkeypatch.setattr(api, "verify", noted)
+    monkeypatch.setattr(judge, "verify", noted)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     pages = []
     for worth in (10_000, 1):
-        monkeypatch.setattr(api, "_WORTH_A_PROCESS", worth)
+        monkeypatch.setattr(judge, "_WORTH_A_PROCESS", worth)
         path = tmp_path / str(worth) / f"page.{ending}"
         path.parent.mkdir()
         said = leadline("report", *ids[-number:], "-o", path)

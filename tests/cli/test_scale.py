@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,23 @@ def test_runs_are_systems_next_to_the_first(
     assert speedup["equal_latency"]["ratio"] > 1.6, "less is in flight for each I/O of it"
     text = leadline("scale", "study-three", "study-five").out
     assert "five vs three" in text
+    assert "5 % between runs" in text
+
+
+def test_intervals_of_two_runs_include_the_deviation_between_runs(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("three", SATURATING), *rows("five", SATURATING, times=1.6))
+
+    def width(*options: str) -> float:
+        shown = answer(leadline("scale", "study-three", "study-five", *options, "--format", "json"))
+        assert shown["between_runs"] == (float(options[1][:-1]) / 100 if options else 0.05)
+        low, high = shown["speedups"][0]["levels"][0]["interval"]
+        return math.log(high / low)
+
+    assert width("--between-runs", "0%") < width("--between-runs", "2%") < width()
+    # 1.96 sqrt(2) 5 % on each side is the least.
+    assert width() > 2 * 1.96 * math.sqrt(2) * 0.05
 
 
 def test_one_level_alone_is_no_curve(leadline: Leadline, imported: Callable[..., None]) -> None:

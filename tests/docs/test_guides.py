@@ -57,13 +57,15 @@ def test_import_results(tmp_path: Path) -> None:
     with tarfile.open(ROOT / "tests" / "recorded" / "lab-study" / "study.tar.xz") as archive:
         archive.extractall(tmp_path / "study", filter="data")
     page = GUIDES / "import-results.md"
-    assert _files(page, tmp_path) == ["lab-facts.yaml", "facts.yaml", "mine.csv"]
+    assert _files(page, tmp_path) == ["lab-facts.yaml", "facts.yaml", "mine.csv", "pools.csv"]
     hold_against(page, tmp_path, least=12)
 
 
 def test_choose_a_pool(tmp_path: Path) -> None:
     shutil.copy(STUDY, tmp_path / "study.csv")
-    hold_against(GUIDES / "choose-a-pool.md", tmp_path, least=6)
+    page = GUIDES / "choose-a-pool.md"
+    assert _files(page, tmp_path) == ["mail.yaml"]
+    hold_against(page, tmp_path, least=6)
 
 
 def test_compare_two_clusters(tmp_path: Path) -> None:

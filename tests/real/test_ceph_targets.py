@@ -24,7 +24,7 @@ from leadline.connect.ceph import CephAccess, Connection
 from leadline.lab.cluster import open_lab
 from leadline.lab.state import lab_access, labs_folder
 from leadline.metrics import Metric
-from leadline.report.pages.comparison.takeaways import key_finding
+from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.run.scorecard import comparisons_of
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, sh

@@ -18,7 +18,7 @@ from leadline.analysis.bottleneck.suspects import (
     suspects,
 )
 from leadline.archive import layout
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.connect.ceph import Connection
 from leadline.formats.ceph.counters import CounterDump, osd_rates
 from leadline.formats.host_rates import machine_rates

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
+from leadline.archive.trial import StoredTrial
 from leadline.formats.ceph.counters import CounterDump, ImageSample, operation_sizes
 from leadline.formats.json_lines import Missed
 from leadline.formats.result import FormatError

@@ -204,8 +204,8 @@ def killed_run(verb: Verb) -> None:
 def archive_with_secret(verb: Verb) -> None:
     """A sealed archive as an earlier version wrote it: with a secret."""
     from leadline.archive import layout
-    from leadline.archive.reader import Run, read_record
-    from leadline.archive.records import TrialRecord
+    from leadline.archive.reader import Run
+    from leadline.archive.records import TrialRecord, read_record
 
     file = RECORDED / "randread-4k-qd1" / "fio.json"
     assert verb.leadline("import", "fio", file, "--run", "old").status == 0

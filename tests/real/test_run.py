@@ -242,6 +242,35 @@ def test_kill_9_leaves_no_worker_of_a_users_own_job_either(
     wait_for(lambda: not fio_processes(target), 30)
 
 
+@pytest.mark.parametrize("verb", [("clean",), ("run", "--resume", "@latest")])
+def test_fio_that_cannot_end_by_itself_is_ended_by_the_next_command(
+    process: Process,
+    started: Callable[..., subprocess.Popen[str]],
+    target: Path,
+    tmp_path: Path,
+    verb: tuple[str, ...],
+) -> None:
+    """As fio whose handler of SIGTERM waits for a lock of its own; here it is stopped."""
+    child = started("run", *quick(target, "20s"))
+    wait_for(lambda: list((tmp_path / "runs").glob("*/.staging/trials-*")))
+    wait_for(lambda: fio_processes(target))
+    stopped = fio_processes(target)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    child.kill()
+    child.wait()
+    assert set(fio_processes(target)) >= set(stopped)
+    if verb[0] == "clean":
+        assert process(*verb).status == 0
+        assert list(target.iterdir()) == []
+    else:
+        again = started(*verb)
+        wait_for(lambda: not set(fio_processes(target)) & set(stopped))
+        again.send_signal(signal.SIGINT)
+        again.communicate(timeout=60)
+    assert not fio_processes(target)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_trial_seals_what_is_there_and_says_how_to_go_on(
     process: Process,

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from archive_builder import make_run
 
-from leadline import api as module
-from leadline.api import Judge, judging
+from leadline import judge as module
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify
 from leadline.errors import ARCHIVE_DAMAGED, LeadlineError
+from leadline.judge import Judge, judging
 
 
 @pytest.fixture

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
+from leadline.analysis.comparison import By, ComparedCell, Comparison, RunDifferences, Side
 from leadline.analysis.explain.conditions import conditions
-from leadline.analysis.figures import CellFigure, Selector
-from leadline.analysis.noise import noise_floors
+from leadline.analysis.figures import CellFigure, Selector, merge_runs
+from leadline.analysis.noise import Where, noise_floors
 from leadline.analysis.overall import overall_effects
-from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Sample, Samples, judge
+from leadline.analysis.samples import Samples, merge_samples
+from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
@@ -33,7 +34,8 @@ def compare(
 
     `band` is the equivalence margin; `between_runs` the standard deviation of a system from one
     run to another, as a share, where the systems are of two runs. `primary` metrics were declared
-    before the test and are adjusted by Holm, the others by Benjamini-Hochberg. Raises ValueError
+    before the test and are adjusted by Holm, the others by Benjamini-Hochberg. With several runs of
+    a system their variation is estimated instead. Raises ValueError
     for a `band` that is not between 0 and 1.
     """
     subjects = [subject for subject in baseline.targets if subject in candidate.targets]
@@ -55,6 +57,12 @@ def compare(
         cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
     )
     between_runs = between_runs if baseline.run.id != candidate.run.id else 0.0
+    unlike_runs = tuple(
+        RunDifferences(first=side.run.id, run=repeat.run.id, differences=differing)
+        for side in (baseline, candidate)
+        for repeat in side.repeats
+        if (differing := conditions(side, repeat, list(repeat.targets), ()).differences)
+    )
     found = conditions(baseline, candidate, subjects, compared)
     return Comparison(
         by=by,
@@ -68,6 +76,7 @@ def compare(
         identical=found.identical,
         explanations=found.explanations,
         unknown=found.unknown,
+        unlike_runs=unlike_runs,
         baseline_alone=tuple(
             target for target in baseline.targets if target not in candidate.targets
         ),
@@ -78,35 +87,90 @@ def compare(
 
 
 class _System:
-    """The figures of one system by subject, its workloads, samples and noise floors."""
+    """The figures of one system by subject, its workloads, samples and noise floors, of one run or
+    of several together."""
 
     def __init__(self, side: Side) -> None:
+        self._parts = [_Part(part) for part in side.parts]
+        keys = {
+            subject: dict.fromkeys(key for part in self._parts for key in part.rows(subject))
+            for subject in side.targets
+        }
+        self.figures: dict[str, dict[_Key, CellFigure]] = {
+            subject: {key: self._figure(subject, key) for key in found}
+            for subject, found in keys.items()
+        }
+        self.floors: dict[Where, float] = {}
+        for part in side.parts:
+            for where, floor in noise_floors(part).items():
+                self.floors[where] = max(floor, self.floors.get(where, 0.0))
+
+    def _figure(self, subject: str, key: _Key) -> CellFigure:
+        found = [(part, part.rows(subject).get(key)) for part in self._parts]
+        rows = [(part.side.run.id, row) for part, row in found if row is not None]
+        return rows[0][1] if len(self._parts) == 1 else merge_runs(rows)
+
+    def workload(self, subject: str, key: _Key) -> Workload | None:
+        """Return what the first run with the cell did."""
+        return next(iter(self._done(subject, key)), None)
+
+    def differs(self, subject: str, key: _Key) -> bool:
+        """Return whether the runs of the system did different work under one name."""
+        done = self._done(subject, key)
+        return any(unlike(done[0], other) for other in done[1:])
+
+    def _done(self, subject: str, key: _Key) -> list[Workload]:
+        found = (part.workload(subject, key) for part in self._parts)
+        return [workload for workload in found if workload is not None]
+
+    def planned(self, key: _Key) -> Workload | None:
+        """Return a workload with this name and level of any target."""
+        return next(filter(None, (part.planned(key) for part in self._parts)), None)
+
+    def sample(self, subject: str, key: _Key, metric: Metric) -> Sample:
+        figure = self.figures[subject].get(key)
+        if figure is None:
+            return Sample(value=None)
+        samples = [part.sample(subject, key, metric) for part in self._parts]
+        if len(samples) == 1:
+            return samples[0]
+        return merge_samples(figure.metric(metric).value, samples)
+
+
+class _Part:
+    """One run of a system."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
         names = {name: subject for subject, name in side.targets.items()}
-        self.figures: dict[str, dict[_Key, CellFigure]] = {subject: {} for subject in side.targets}
+        self._rows: dict[str, dict[_Key, CellFigure]] = {subject: {} for subject in side.targets}
         for figure in side.figures:
             subject = names.get(figure.target)
             if subject is not None:
-                self.figures[subject][figure.workload, figure.level, figure.op] = figure
+                self._rows[subject][figure.workload, figure.level, figure.op] = figure
         self._workloads = {
             (cell.target, cell.workload.name, cell.level): cell.workload
             for cell in side.run.plan.cells
         }
         self._samples = Samples(side.run)
-        self.floors = noise_floors(side)
 
-    def workload(self, figure: CellFigure | None) -> Workload | None:
+    def rows(self, subject: str) -> Mapping[_Key, CellFigure]:
+        return self._rows.get(subject, {})
+
+    def workload(self, subject: str, key: _Key) -> Workload | None:
+        figure = self.rows(subject).get(key)
         if figure is None:
             return None
         return self._workloads.get((figure.target, figure.planned_workload, figure.level))
 
     def planned(self, key: _Key) -> Workload | None:
-        """Return a workload with this name and level of any target."""
         planned = self._workloads.items()
         return next((workload for where, workload in planned if where[1:] == key[:2]), None)
 
-    def sample(self, figure: CellFigure | None, metric: Metric) -> Sample:
+    def sample(self, subject: str, key: _Key, metric: Metric) -> Sample:
+        figure = self.rows(subject).get(key)
         if figure is None:
-            return Sample(value=None)
+            return Sample(value=None, run=self.side.run.id)
         return self._samples.of(figure.metric(metric), figure.op)
 
 
@@ -121,11 +185,15 @@ def _rows(
     system reports, else once for the usual rate."""
     workload, level, op = key
     baseline, candidate = (system.figures[subject].get(key) for system in systems)
-    ours, theirs = systems[0].workload(baseline), systems[1].workload(candidate)
+    ours, theirs = (system.workload(subject, key) for system in systems)
     known = ours or theirs or systems[0].planned(key) or systems[1].planned(key)
     rate = usual_rate(known)
     there = [figure for figure in (baseline, candidate) if figure is not None]
-    differs = ours is not None and theirs is not None and unlike(ours, theirs)
+    differs = []
+    if ours is not None and theirs is not None and unlike(ours, theirs):
+        differs.append("workload-differs")
+    if any(system.differs(subject, key) for system in systems):
+        differs.append(Reason.RUNS_DIFFER.value)
 
     def is_reported(metric: Metric) -> bool:
         return any(figure.metric(metric).value is not None for figure in there)
@@ -152,10 +220,10 @@ def _rows(
             cell,
             Pair(
                 metric=metric,
-                baseline=systems[0].sample(baseline, metric),
-                candidate=systems[1].sample(candidate, metric),
+                baseline=systems[0].sample(subject, key, metric),
+                candidate=systems[1].sample(subject, key, metric),
                 noise=max(system.floors.get(where, 0.0) for system in systems),
-                differs=("workload-differs",) if differs else (),
+                differs=tuple(differs),
                 primary=any(selector.matches(*where) for selector in primary),
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -40,7 +40,8 @@ class Side:
     """One of the two systems: a run, a cluster, targets, or labels.
 
     `targets` maps each subject, by which cells are matched, to the target's name in the run.
-    `figures` and `findings` are those of the whole run.
+    `figures` and `findings` are those of the whole run. `repeats` are further runs of the system;
+    its configuration is that of the first.
     """
 
     name: str
@@ -48,6 +49,25 @@ class Side:
     targets: Mapping[str, str]
     figures: tuple[CellFigure, ...]
     findings: tuple[Finding, ...]
+    repeats: tuple[Side, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Side, ...]:
+        """The system by run."""
+        return (self, *self.repeats)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(part.run for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDifferences:
+    """Configuration differences of a further run of a system from its first run."""
+
+    first: str
+    run: str
+    differences: tuple[Difference, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +127,10 @@ class OverallEffect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """`band` is the requested equivalence margin; `between_runs` the standard deviation of a system
-    between runs, as a share, 0 where both are of one run. `overall` are effects over many cells.
-    `baseline_alone` and `candidate_alone` are subjects without a partner. `unknown` are properties
-    that a system does not report."""
+    between runs, as a share, where it is assumed: 0 where both are of one run. `overall` are
+    effects over many cells. `baseline_alone` and `candidate_alone` are subjects without a partner.
+    `unknown` are properties that a system does not report; `unlike_runs` differ from the first run
+    of their system."""
 
     by: By
     baseline: Side
@@ -124,6 +145,18 @@ class Comparison:
     unknown: tuple[str, ...] = ()
     between_runs: float = 0.0
     overall: tuple[OverallEffect, ...] = ()
+    unlike_runs: tuple[RunDifferences, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every run, the baseline's first, each once."""
+        runs = (*self.baseline.runs, *self.candidate.runs)
+        return tuple({run.path: run for run in runs}.values())
+
+    @property
+    def has_several_runs(self) -> bool:
+        """Whether a system has several runs."""
+        return bool(self.baseline.repeats or self.candidate.repeats)
 
     def counts(self) -> Mapping[Verdict, int]:
         """Count the cells of each verdict."""
@@ -422,6 +455,45 @@ def two_runs(baseline: Run, candidate: Run, judged: Judged) -> tuple[Side, Side]
         _side(_run_name(baseline, candidate), baseline, ours, judged),
         _side(_run_name(candidate, baseline), candidate, theirs, judged),
     )
+
+
+def several_runs(
+    baseline: Sequence[Run], candidate: Sequence[Run], judged: Judged
+) -> tuple[Side, Side]:
+    """Match the subjects of two systems of one or more runs each, whose targets are those of the
+    system's first run. Raises LeadlineError (`usage`) for a run that is named twice, and
+    (`not-comparable`) for a run without any of these targets."""
+    named = [run.id for run in (*baseline, *candidate)]
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None and len(named) > 2:
+        raise LeadlineError(
+            errors.USAGE,
+            f"run {twice} is named twice",
+            hint="name each run once: one run is no repeat of itself",
+        )
+    first = two_runs(baseline[0], candidate[0], judged)
+    ours, theirs = (
+        replace(
+            side,
+            name=f"{side.name} ({len(runs)} runs)" if len(runs) > 1 else side.name,
+            repeats=tuple(_repeat(side, run, judged) for run in runs[1:]),
+        )
+        for side, runs in zip(first, (baseline, candidate), strict=True)
+    )
+    return ours, theirs
+
+
+def _repeat(side: Side, run: Run, judged: Judged) -> Side:
+    known = {target.name for target in run.plan.targets}
+    targets = {subject: name for subject, name in side.targets.items() if name in known}
+    if not targets:
+        raise LeadlineError(
+            errors.NOT_COMPARABLE,
+            f"run {run.id} is no repeat of {side.run.id}: they have no target in common",
+            context=[shortened(list(side.targets.values())), shortened(sorted(known))],
+            hint="name runs of one plan for each system",
+        )
+    return _side(side.name, run, targets, judged)
 
 
 def within_run(

@@ -356,6 +356,49 @@ def _figure(
     )
 
 
+def merge_runs(rows: Sequence[tuple[str, CellFigure]]) -> CellFigure:
+    """Merge the rows of one cell in several runs, each given with its run, as if they were of one:
+    the trials of all, named RUN:TRIAL."""
+    first = rows[0][1]
+    histograms = [row.histogram for _, row in rows if row.histogram is not None]
+    measured = [row for _, row in rows if not row.missing]
+    whole = len(histograms) == len(measured) and bool(histograms)
+    merged = LatencyHistogram.merged(histograms) if whole else None
+    completed = sum(row.completed for _, row in rows)
+    return replace(
+        first,
+        completed=completed,
+        planned=sum(row.planned for _, row in rows),
+        ios=merged.count if merged else 0,
+        histogram=merged,
+        metrics=tuple(
+            summarise(
+                metric,
+                [
+                    replace(trial, trial=f"{run}:{trial.trial}")
+                    for run, row in rows
+                    for trial in row.metric(metric).trials
+                ],
+                merged,
+                finding_marks=_merge_marks(
+                    mark for _, row in rows for mark in row.metric(metric).finding_marks
+                ),
+                completed=completed,
+            )
+            for metric in METRICS
+        ),
+    )
+
+
+def _merge_marks(marks: Iterable[FindingMark]) -> tuple[FindingMark, ...]:
+    found: dict[tuple[str, Severity], FindingMark] = {}
+    for mark in marks:
+        known = found.get((mark.code, mark.severity))
+        if known is None or mark.whole_run:
+            found[mark.code, mark.severity] = mark
+    return tuple(sorted(found.values(), key=lambda mark: (-mark.severity.order, mark.code)))
+
+
 def summarise(
     metric: Metric,
     trials: Sequence[TrialValue],

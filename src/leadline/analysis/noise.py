@@ -9,7 +9,8 @@ from leadline.analysis.comparison import Side
 from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Objective
 from leadline.analysis.ranking import NoiseFloor
-from leadline.analysis.verdicts import Evidence, Pair, Samples, judge
+from leadline.analysis.samples import Samples
+from leadline.analysis.verdicts import Evidence, Pair, judge
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import Metric, Op

@@ -27,10 +27,12 @@ def overall_effects(
     for op, blocks, group in _groups([cell for cell in cells if _usable(cell)]):
         if len(group) < FEWEST:
             continue
+        shared, freedom = _shared_error(group, between_runs)
         effect = overall_effect(
             [math.log(cell.judgement.ratio or 1.0) for cell in group],
             [_own_error(cell) for cell in group],
-            math.sqrt(2) * between_runs,
+            shared,
+            freedom,
         )
         interval = effect.interval()
         found.append(
@@ -79,7 +81,19 @@ def _own_error(cell: ComparedCell) -> float:
     estimate = cell.judgement.estimate
     if estimate is None or cell.judgement.evidence is Evidence.ONE_NUMBER:
         return 0.0
-    return math.sqrt(max(estimate.error**2 - estimate.between**2, 0.0))
+    return math.sqrt(max(estimate.error**2 - estimate.shared**2, 0.0))
+
+
+def _shared_error(cells: Sequence[ComparedCell], between_runs: float) -> tuple[float, float]:
+    """Return the standard error that runs add to all cells, and its degrees of freedom: the largest
+    one that was estimated from several runs, else the one that is assumed."""
+    estimates = [cell.judgement.estimate for cell in cells]
+    measured = [
+        (estimate.shared, estimate.shared_freedom)
+        for estimate in estimates
+        if estimate is not None and estimate.of_runs
+    ]
+    return max(measured, default=(math.sqrt(2) * between_runs, math.inf))
 
 
 def _verdict(interval: tuple[float, float], band: float) -> Verdict:

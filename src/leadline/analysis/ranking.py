@@ -19,16 +19,8 @@ import numpy.typing as npt
 from leadline import errors
 from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Objective, Question
-from leadline.analysis.verdicts import (
-    Evidence,
-    Judgement,
-    Pair,
-    Sample,
-    Samples,
-    Verdict,
-    error_codes,
-    judge,
-)
+from leadline.analysis.samples import Samples, error_codes
+from leadline.analysis.verdicts import Evidence, Judgement, Pair, Reason, Sample, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
@@ -294,6 +286,7 @@ class RankedNumbers:
             blocks=tuple((target, repeat) if imported else repeat for repeat in common),
             within=(_pooled(weights, within),) if len(within) == len(samples) else (),
             imported=imported,
+            capped=any(sample.capped for sample in samples),
         )
 
     def _by_repeat(self, target: str, number: int, baseline: str) -> dict[int | str, float]:
@@ -386,6 +379,19 @@ class Ranking:
         """Return whether the two targets differ significantly."""
         judgement = self.between(one, other)
         return judgement.verdict in (Verdict.BETTER, Verdict.WORSE)
+
+    @property
+    def capped(self) -> tuple[str, ...]:
+        """Return the complete targets that share a rank because a limit was measured, which shows
+        no difference: they do not tie."""
+        ranks = {standing.target: standing.rank for standing in self.complete}
+        found = {
+            name
+            for pair, judgement in self.judgements.items()
+            if Reason.CAPPED in judgement.reasons and ranks[pair[0]] == ranks[pair[1]]
+            for name in pair
+        }
+        return tuple(name for name in ranks if name in found)
 
     def first_of(self, names: Sequence[str]) -> list[str]:
         """Return which of these complete targets, given by descending score, share the first rank

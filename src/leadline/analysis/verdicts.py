@@ -13,11 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from leadline.analysis.figures import MetricFigure, TrialValue
-from leadline.archive.reader import Run, StoredTrial
-from leadline.findings import Severity
-from leadline.formats.result import FormatError
-from leadline.metrics import Metric, Op, Spread
+from leadline.metrics import Metric, Spread
 from leadline.stats.effects import (
     LEAST_DEVIATION,
     Estimate,
@@ -26,6 +22,7 @@ from leadline.stats.effects import (
     estimate_effects,
     estimate_from_summaries,
     intervals,
+    location,
     p_beyond,
 )
 from leadline.stats.families import (
@@ -39,7 +36,7 @@ from leadline.stats.families import (
 )
 from leadline.stats.moderation import FEWEST_CELLS
 from leadline.stats.outlook import detectable, trials_needed
-from leadline.stats.series import mean_standard_error_share
+from leadline.stats.runs import RunMeans, estimate_over_runs
 
 # Standard deviation of a system's value from one run to another day's, as a share, where nothing
 # better is known (docs/adr/0025-one-model-for-verdicts.md).
@@ -51,8 +48,6 @@ REPEATS_DEVIATION = 0.161
 REPEATS_FACTOR = math.exp(1.959964 * math.sqrt(2) * REPEATS_DEVIATION)
 # Fewer complete blocks leave too few degrees of freedom: pairing then costs more than it gains.
 _FEWEST_BLOCKS = 3
-# Findings that a limit was measured.
-_CAPS = ("capped-by-limit", "flat-ceiling")
 # 105 / 100 is not beyond 5 %, in spite of binary rounding.
 _ROUNDING = 1e-9
 
@@ -67,6 +62,9 @@ class Reason(StrEnum):
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
     ACROSS_RUNS = "across-runs"
+    SEVERAL_RUNS = "several-runs"
+    INCOMPLETE_RUNS = "incomplete-runs"
+    RUNS_DIFFER = "runs-differ"
     CORRELATED = "correlated"
     WILD_TRIAL = "wild-trial"
     INCOMPLETE_BLOCKS = "incomplete-blocks"
@@ -120,6 +118,9 @@ class Sample:
     more), whose standard deviation (n - 1, in the metric's base unit) is `spread.deviation`: it is
     evidence of that many trials. `capped`: a limit was measured (findings `capped-by-limit`,
     `flat-ceiling`), which shows no difference between systems.
+
+    `by_run` has the trials of each run where the system has several, without a value where a run
+    lacks the number; `trials` are those of all.
     """
 
     value: float | None
@@ -131,6 +132,7 @@ class Sample:
     errors: tuple[str, ...] = ()
     spread: Spread | None = None
     capped: bool = False
+    by_run: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,8 @@ class Judgement:
 
     `reasons` are stable codes, the most important first. `trials_needed` per system would give a
     verdict with 80 % power, `trials_range` for the 80 % interval of the scatter (None at the end:
-    above 1,000); None if unknown or not inconclusive. `detectable` is the smallest increase, as a
+    above 1,000); None if unknown or not inconclusive. Where a system has several runs both count
+    runs (`needs_runs`). `detectable` is the smallest increase, as a
     share, that this many trials find with 80 % power. `estimate` is the log ratio with its error.
     """
 
@@ -174,6 +177,7 @@ class Judgement:
     reasons: tuple[str, ...] = ()
     trials_needed: int | None = None
     trials_range: tuple[int, int | None] | None = None
+    needs_runs: bool = False
     detectable: float | None = None
     estimate: Estimate | None = None
 
@@ -190,6 +194,7 @@ class _Draft:
     reasons: tuple[str, ...] = ()
     comparable: bool = True
     numbers: TwoSamples | None = None
+    runs: RunMeans | None = None
     estimate: Estimate | None = None
 
     @property
@@ -249,11 +254,7 @@ def judge(
     if not 0 <= between_runs < math.inf:
         raise ValueError(f"a deviation of {between_runs} between runs is not a share")
     drafts = [_draft(pair, band, between_runs) for pair in pairs]
-    numbers = {
-        index: draft.numbers for index, draft in enumerate(drafts) if draft.numbers is not None
-    }
-    estimates = estimate_effects(list(numbers.values()))
-    for index, estimate in zip(numbers, estimates, strict=True):
+    for index, estimate in _estimates(drafts).items():
         drafts[index] = _with_estimate(drafts[index], estimate)
     judged: dict[int, Judgement] = {}
     for primary in (True, False):
@@ -269,6 +270,24 @@ def judge(
         _without_caps(draft.pair, judged[index] if index in judged else _judge_alone(draft))
         for index, draft in enumerate(drafts)
     )
+
+
+def _estimates(drafts: Sequence[_Draft]) -> dict[int, Estimate]:
+    """Estimate the drafts with trials, with scatter pooled over each family; the others have
+    none."""
+    numbers = {
+        index: draft.numbers for index, draft in enumerate(drafts) if draft.numbers is not None
+    }
+    found = dict(zip(numbers, estimate_effects(list(numbers.values())), strict=True))
+    families: dict[Hashable, dict[int, RunMeans]] = {}
+    for index, draft in enumerate(drafts):
+        if draft.runs is not None:
+            shape = len(draft.runs.above), len(draft.runs.below)
+            family = families.setdefault((draft.pair.metric, draft.comparable, shape), {})
+            family[index] = draft.runs
+    for family in families.values():
+        found.update(zip(family, estimate_over_runs(list(family.values())), strict=True))
+    return found
 
 
 def _without_caps(pair: Pair, judgement: Judgement) -> Judgement:
@@ -291,6 +310,9 @@ def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
     draft = replace(draft, ratio=ratio)
     trials = (*baseline.trials, *candidate.trials)
     fewest = min(len(baseline.trials), len(candidate.trials))
+    several = any(sum(map(bool, sample.by_run)) > 1 for sample in (baseline, candidate))
+    if several and fewest and min(trials) > 0 and max(trials) < math.inf:
+        return _draft_of_runs(draft)
     if baseline.spread or candidate.spread:
         ours, theirs = _summary(baseline), _summary(candidate)
         if ours is not None and theirs is not None:
@@ -329,6 +351,22 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
         between=between_runs if across else 0.0,
     )
     return replace(draft.with_evidence(Evidence.TRIALS, *reasons), numbers=numbers)
+
+
+def _draft_of_runs(draft: _Draft) -> _Draft:
+    """One value per run: the trials within it do not show how runs differ."""
+    means: list[tuple[float | None, ...]] = []
+    for sample in (draft.pair.candidate, draft.pair.baseline):
+        runs = sample.by_run or (sample.trials,)
+        means.append(tuple(_mean_log(trials) if trials else None for trials in runs))
+    incomplete = any(None in values for values in means)
+    reasons = [Reason.SEVERAL_RUNS, *([Reason.INCOMPLETE_RUNS] if incomplete else [])]
+    draft = draft.with_evidence(Evidence.TRIALS, *reasons)
+    return replace(draft, runs=RunMeans(above=means[0], below=means[1]))
+
+
+def _mean_log(trials: Sequence[float]) -> float:
+    return location(trials) if len(trials) > 1 else math.log(trials[0])
 
 
 def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
@@ -494,78 +532,6 @@ def _judge_family(drafts: Sequence[_Draft], primary: bool) -> list[Judgement]:
                 found[at],
                 trials_needed=trials.number,
                 trials_range=(trials.low, trials.high),
+                needs_runs=estimates[at].of_runs,
             )
     return found
-
-
-class Samples:
-    """The samples of one run's figures. The seconds of a trial are read once, and only for a cell
-    with one trial."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._imported = run.plan.imported
-        self._blocks = {trial.id: trial.block for trial in run.plan.trials}
-        self._stored: dict[str, StoredTrial] | None = None
-        self._shares: dict[tuple[str, Op], float | None] = {}
-
-    def of(self, figure: MetricFigure, op: Op | None) -> Sample:
-        known = [(trial, trial.value) for trial in figure.trials if trial.value is not None]
-        # A part of the trials is no sample.
-        whole = known if len(known) == len(figure.trials) else []
-        alone = len(whole) == 1 and not self._imported
-        return Sample(
-            value=figure.value,
-            trials=tuple(value for _, value in whole),
-            blocks=tuple(self._block(one) for one, _ in whole),
-            within=tuple(self._within(one, figure, op) for one, _ in whole) if alone else (),
-            imported=self._imported,
-            run=self._run.id,
-            errors=error_codes(figure),
-            spread=whole[0][0].spread if len(whole) == 1 else None,
-            capped=any(mark.code in _CAPS for mark in figure.finding_marks),
-        )
-
-    def _block(self, trial: TrialValue) -> tuple[str, int | str]:
-        """Return the block of a trial; imported trials have none in common."""
-        alone = self._imported or trial.trial not in self._blocks
-        return self._run.id, trial.trial if alone else self._blocks[trial.trial]
-
-    def repeat(self, trial: str) -> int | str:
-        """Return the trial's number among the repeats of its cell."""
-        return self._blocks.get(trial, trial)
-
-    def _within(self, trial: TrialValue, figure: MetricFigure, op: Op | None) -> float | None:
-        """Compute the standard error of a trial's rate as a share, from its own seconds.
-
-        In a closed loop the mean latency has the same error. Percentiles have none.
-        """
-        if figure.metric.quantile is not None or op is None:
-            return None
-        key = (trial.trial, op)
-        if key not in self._shares:
-            if self._stored is None:
-                self._stored = {one.record.trial: one for one in self._run.trials}
-            self._shares[key] = _error_share(self._stored.get(trial.trial), op)
-        return self._shares[key]
-
-
-def error_codes(figure: MetricFigure) -> tuple[str, ...]:
-    """Return the codes of the `error` findings about a figure."""
-    refusing = (mark.code for mark in figure.finding_marks if mark.severity is Severity.ERROR)
-    return tuple(dict.fromkeys(refusing))
-
-
-def _error_share(stored: StoredTrial | None, op: Op) -> float | None:
-    if stored is None:
-        return None
-    try:
-        windows = stored.iops_windows
-    except FormatError:
-        return None
-    parts = [windows[part] for part in (Op.READ, Op.WRITE) if part in windows]
-    chosen = [windows[op]] if op in windows else parts if op is Op.TOTAL else []
-    if not chosen or len({len(one) for one in chosen}) > 1:
-        return None
-    values = np.sum([[window.value for window in one] for one in chosen], axis=0)
-    return mean_standard_error_share(np.asarray(values, dtype=np.float64))

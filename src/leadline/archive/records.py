@@ -1,15 +1,22 @@
-"""The JSON records of an archive; their shape is a contract (docs/adr/0001)."""
+"""The JSON records of an archive, a contract (docs/adr/0001), and how one is read."""
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+import orjson
+from pydantic import BaseModel, Field, ValidationError
 
+from leadline import errors
+from leadline.errors import LeadlineError
+from leadline.files import read_content
 from leadline.inventory.layer import Layer, Record
 from leadline.inventory.redaction import Reason
 from leadline.metrics import Metric, Op
+from leadline.version import __version__
 
 # What a histogram holds in memory.
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -325,3 +332,79 @@ class Manifest(Record):
     problems: tuple[Problem, ...] = ()
     files: dict[str, FileDigest] = Field(default_factory=dict)
     seal: str = ""
+
+
+# Reading them.
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def damaged(fact: str, *context: object) -> LeadlineError:
+    """Return the error of an archive that is not as it was written."""
+    return LeadlineError(
+        errors.ARCHIVE_DAMAGED,
+        fact,
+        context=map(str, context),
+        hint="`leadline verify` names every damaged file",
+    )
+
+
+def unreadable(error: OSError, path: Path) -> LeadlineError:
+    """Return the error of a file of an archive that cannot be read."""
+    return damaged(f"the archive's {path.name} cannot be read: {error.strerror}", path)
+
+
+def schema_of(model: type[BaseModel]) -> str:
+    """Return the schema that a model of records writes, empty for one without."""
+    field = model.model_fields.get("schema_")
+    return field.default if field is not None else ""
+
+
+def require_known_version(document: object, known: str, where: object) -> None:
+    """Raise LeadlineError(`archive-newer`) if a document is of a later version of `known`.
+
+    A schema is `leadline/NAME/VERSION`. Any other document is left to its reader.
+    """
+    schema = document.get("schema") if isinstance(document, dict) else None
+    name, _, version = known.rpartition("/")
+    found = (
+        re.fullmatch(rf"{re.escape(name)}/([1-9]\d{{0,8}})", schema, re.ASCII)
+        if (name and isinstance(schema, str))
+        else None
+    )
+    if found is not None and int(found[1]) > int(version):
+        raise LeadlineError(
+            errors.ARCHIVE_NEWER,
+            f"{name} is of version {found[1]}, and this Leadline reads up to version {version}",
+            context=[str(where), f"this is Leadline {__version__}"],
+            hint="use the version of Leadline that wrote it, or a later one; nothing was changed",
+        )
+
+
+def read_record(path: Path, model: type[Model]) -> Model:
+    """Read and validate a record. Raises LeadlineError(`archive-damaged`) with the place."""
+    try:
+        document = orjson.loads(read_content(path))
+        require_known_version(document, schema_of(model), path)
+        return model.model_validate(document)
+    except FileNotFoundError as error:
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED, f"the archive lacks {path.name}", context=[str(path)]
+        ) from error
+    except OSError as error:
+        raise unreadable(error, path) from error
+    except orjson.JSONDecodeError as error:
+        raise damaged(
+            f"{path.name} is not JSON", f"{path}:{error.lineno}:{error.colno}: {error.msg}"
+        ) from error
+    except ValidationError as error:
+        details = [
+            f"{path}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED,
+            f"{path.name} is not what this version of Leadline writes",
+            context=details[:5],
+            hint="`leadline verify` names every damaged file",
+        ) from error

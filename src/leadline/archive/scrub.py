@@ -15,8 +15,8 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.reader import Run, read_record
-from leadline.archive.records import Manifest, Redaction, Scrub, TrialRecord
+from leadline.archive.reader import Run
+from leadline.archive.records import Manifest, Redaction, Scrub, TrialRecord, read_record
 from leadline.archive.verify import check_digests, verify
 from leadline.archive.writer import archive_errors, lock_archive, sealed
 from leadline.errors import LeadlineError

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from leadline.archive import layout
 from leadline.archive.raw import derived_operations
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.records import DerivedOperation, FileDigest, RunStatus, TrialStatus
+from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.files import LARGEST_FILE_BYTES, read_content
 from leadline.formats.result import FormatError

@@ -16,7 +16,7 @@ from typing import Literal
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.reader import Run, read_record
+from leadline.archive.reader import Run
 from leadline.archive.records import (
     Created,
     Manifest,
@@ -27,6 +27,7 @@ from leadline.archive.records import (
     Session,
     Stacks,
     TrialRecord,
+    read_record,
 )
 from leadline.errors import LeadlineError
 from leadline.files import sync_folder

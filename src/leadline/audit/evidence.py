@@ -585,7 +585,11 @@ Evidence = JobEvidence | TrialEvidence | CellEvidence | RunEvidence
 def walk(run: RunEvidence) -> Iterator[Evidence]:
     """Yield all evidence of a run in report order."""
     yield run
-    for cell in run.cells:
+    yield from walk_cells(run.cells)
+
+
+def walk_cells(cells: Iterable[CellEvidence]) -> Iterator[Evidence]:
+    for cell in cells:
         yield cell
         yield from walk_trials(cell.trials)
 

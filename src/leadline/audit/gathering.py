@@ -9,7 +9,8 @@ from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
+from leadline.archive.trial import StoredTrial
 from leadline.audit.evidence import (
     CellEvidence,
     Execution,

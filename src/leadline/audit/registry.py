@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.audit.evidence import Evidence, JobEvidence, walk, walk_trials
+from leadline.audit.evidence import (
+    CellEvidence,
+    Evidence,
+    JobEvidence,
+    walk,
+    walk_cells,
+    walk_trials,
+)
 from leadline.audit.gathering import output_evidence, run_evidence, with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
@@ -55,6 +64,10 @@ from leadline.audit.rules import (
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.formats.result import EngineOutput, FormatError
+from leadline.parallel import in_workers, spare_cores
+
+# Trials; fewer are audited before a worker is there.
+_WORTH_WORKERS = 200
 
 # First whether there is a result, then whether it is the requested one, then how good it is.
 RULES: tuple[Rule[Any], ...] = (
@@ -99,7 +112,18 @@ RULES: tuple[Rule[Any], ...] = (
 
 def audit(run: Run) -> tuple[Finding, ...]:
     """Return every finding on a run, the most severe first, then in plan order."""
-    return _run_rules(walk(with_neighbours(run_evidence(run))))
+    evidence = with_neighbours(run_evidence(run))
+    cores = spare_cores() + 1
+    if cores < 2 or sum(len(cell.trials) for cell in evidence.cells) < _WORTH_WORKERS:
+        return _run_rules(walk(evidence))
+    # Findings of trials do not depend on other cells: `with_neighbours` has added what does.
+    share = -(-len(evidence.cells) // cores)
+    first, *rest = [
+        evidence.cells[begin : begin + share] for begin in range(0, len(evidence.cells), share)
+    ]
+    with in_workers([partial(_audit_cells, cells) for cells in rest]) as waiting:
+        found = _run_rules(chain([evidence], walk_cells(first)))
+        return _by_severity(chain(found, *(wait() for wait in waiting)))
 
 
 def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:
@@ -133,6 +157,10 @@ def page(code: str, others: Iterable[str] = ()) -> str:
     return checkout.read_text(encoding="utf-8")
 
 
+def _audit_cells(cells: Sequence[CellEvidence]) -> tuple[Finding, ...]:
+    return _run_rules(walk_cells(cells))
+
+
 def _run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
     found: list[Finding] = []
     rules: dict[type[Evidence], list[Rule[Any]]] = {}
@@ -151,6 +179,10 @@ def _run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
     for same in alike.values():
         if len(same) > 1:
             found[same[0]] = _for_all(found[same[0]], len(same))
+    return _by_severity(found)
+
+
+def _by_severity(found: Iterable[Finding]) -> tuple[Finding, ...]:
     # A stable sort keeps the plan order, then the order of RULES, within a severity.
     return tuple(sorted(found, key=lambda finding: -finding.severity.order))
 

@@ -16,6 +16,7 @@ from leadline.cli.options import format_option, runs_option, this_session
 from leadline.cli.output import echo_rendered, print_document, print_json, print_refused
 from leadline.errors import Exit
 from leadline.findings import Finding
+from leadline.parallel import without_collection
 
 
 @click.command()
@@ -69,6 +70,7 @@ def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> E
             # A word that is neither a file nor alone may be a run, or a file with a typing error.
             find_run(str(path), runs)
     with (
+        without_collection(),
         stopping("nothing was kept"),
         tempfile.TemporaryDirectory(prefix=prefix("audit")) as folder,
     ):
@@ -98,7 +100,7 @@ def _print(audited: Sequence[tuple[Run, tuple[Finding, ...]]], output: str) -> N
         echo_rendered(junit(audited))
         return
     from leadline.analysis.figures import figures
-    from leadline.report.pages.run.page import findings_document
+    from leadline.report.pages.run.findings import findings_document
 
     for run, findings in audited:
         document = findings_document(run, figures(run, findings), findings)

@@ -45,12 +45,14 @@ def command(
     its interval and a verdict, next to the configuration differences of the two.
 
     One run with two clusters is compared with itself: the first cluster is the baseline. With --by
-    and a label's key, its two values are compared, all other labels held fixed. Ends with exit
+    and a label's key, its two values are compared, all other labels held fixed. With several runs
+    of a system, separated by commas, the variation from run to run is measured. Ends with exit
     status 6 if no cell can be compared.
 
     \b
     Example:
         leadline compare study-single-zone study-multi-zone
+        leadline compare before-1,before-2,before-3 after-1,after-2,after-3
         leadline compare rep3 rep2 --by target --run @latest
         leadline compare @latest --by cores
         leadline compare @previous @latest --fail-on 'write p99 > +20%'
@@ -59,7 +61,7 @@ def command(
     from leadline.analysis.comparison import check_limits, parse_limit
     from leadline.analysis.figures import parse_metric
     from leadline.analysis.verdicts import Verdict
-    from leadline.api import judging
+    from leadline.judge import judging
     from leadline.metrics import Metric
 
     request = ComparisonRequest(**given)

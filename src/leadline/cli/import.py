@@ -22,6 +22,7 @@ from leadline.formats.importer import GROUPS, KINDS, importers
 from leadline.importing.archives import Imported, Labels, import_results
 from leadline.importing.gather import Gathered, gather, parse_label
 from leadline.importing.studies import AUTO, Arranged, arrange, layout_names, suggested_layout
+from leadline.parallel import without_collection
 from leadline.plan.facts import load_facts
 
 
@@ -122,6 +123,7 @@ def command(
             hint="use letters, digits, dots, hyphens and underscores, a letter or digit first",
         )
     with (
+        without_collection(),
         stopping("nothing was imported"),
         tempfile.TemporaryDirectory(prefix=prefix("import")) as scratch,
     ):

@@ -21,9 +21,9 @@ from leadline.errors import LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
-    from leadline.api import Judge
     from leadline.archive.reader import Run
     from leadline.connect.kubernetes.client import KubernetesAccess
+    from leadline.judge import Judge
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -318,15 +318,26 @@ def parse_between_runs(text: str) -> float:
     return 0.0 if text.strip() in ("0", "0%") else _parse_share(text, "a deviation between runs")
 
 
+between_runs_option = click.option(
+    "--between-runs",
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    callback=lambda _context, _option, given: parse_between_runs(given),
+    help="Standard deviation of a system from one run to another, added where the two are of "
+    "separate runs. Interleave both in one run to do without. `compare` estimates it instead from "
+    "several runs of a system.",
+)
+
 compare_options = with_options(
     click.option(
         "--by",
         metavar="run|cluster|target|label|KEY",
         default="run",
         show_default=True,
-        help="What the two are: runs, or clusters, targets (A or A,B,...) or labels "
-        "(KEY=VALUE[,...]) of one run. KEY: the two values of that label, in the one run or "
-        "the two that are named.",
+        help="What the two are: runs (of each several: A,B,...), or clusters, targets (A or "
+        "A,B,...) or labels (KEY=VALUE[,...]) of one run. KEY: the two values of that label, in "
+        "the one run or the two that are named.",
     ),
     click.option(
         "--run",
@@ -337,15 +348,7 @@ compare_options = with_options(
         help="The run that holds both, with --by cluster, target or label.",
     ),
     band_option("Changes within it count as the same; a measured noise floor widens it."),
-    click.option(
-        "--between-runs",
-        metavar="PERCENT",
-        default="5%",
-        show_default=True,
-        callback=lambda _context, _option, given: parse_between_runs(given),
-        help="Standard deviation of a system from one run to another, added where the two are of "
-        "separate runs. Interleave both in one run to do without.",
-    ),
+    between_runs_option,
 )
 
 
@@ -378,13 +381,16 @@ class ComparisonRequest:
     def find_runs(self) -> tuple[Run, ...]:
         """Return the runs that are named, the baseline's first; a run that is named twice once."""
         names = [self.baseline] if self.candidate is None else [self.baseline, self.candidate]
-        if self.by in _WITHIN and self.candidate is not None:
-            names = [self.within]
-        return tuple({run.path: run for run in map(self._find, names)}.values())
+        if self.by == "run" and self.candidate is not None:
+            found = [run for name in names for run in self._find_several(name)]
+        else:
+            within = self.by in _WITHIN and self.candidate is not None
+            found = [self._find(name) for name in ([self.within] if within else names)]
+        return tuple({run.path: run for run in found}.values())
 
     def find_sides(self, judge: Judge) -> tuple[Side, Side]:
         """Return what is compared. One run with two clusters is compared with itself."""
-        from leadline.analysis.comparison import By, by_label, places, two_runs, within_run
+        from leadline.analysis.comparison import By, by_label, places, several_runs, within_run
 
         baseline, candidate, by = self.baseline, self.candidate, self.by
         if self.kind is By.LABEL and by != By.LABEL:
@@ -403,7 +409,7 @@ class ComparisonRequest:
                 )
             return within_run(run, By.CLUSTER, *found, judge)
         if by == By.RUN:
-            return two_runs(self._find(baseline), self._find(candidate), judge)
+            return several_runs(self._find_several(baseline), self._find_several(candidate), judge)
         if baseline == candidate:
             raise LeadlineError(
                 errors.USAGE,
@@ -411,6 +417,11 @@ class ComparisonRequest:
                 hint=f"name two {by}s: `leadline compare A B --by {by}`",
             )
         return within_run(self._find(self.within), By(by), baseline, candidate, judge)
+
+    def _find_several(self, names: str) -> list[Run]:
+        """Find runs that are separated by commas; the name of one may hold a comma."""
+        whole = "," not in names or Path(names).exists() or (self.runs / names).exists()
+        return [self._find(name) for name in ([names] if whole else names.split(","))]
 
     def _find(self, name: str) -> Run:
         from leadline.archive.runs import find_run

@@ -61,8 +61,8 @@ def command(
         leadline rank study --objective 'random-rw-4k write p99' --baseline rep3
         leadline rank --for database --format json
     """
-    from leadline.api import Judge, ranked
     from leadline.archive.runs import find_run
+    from leadline.judge import Judge, ranked
 
     if objectives and use_case is not None:
         raise LeadlineError(
@@ -106,7 +106,7 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
         else:
             echo_rendered(render_rows(*rank_rows(answer), output))
         return
-    from leadline.analysis.recommend import protections
+    from leadline.analysis.requirements import protections
     from leadline.report.pages.ranking import ranking_document
 
     print_document(ranking_document(run, ranking, protections(run)), output)

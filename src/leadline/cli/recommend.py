@@ -70,12 +70,14 @@ def command(
     from leadline.analysis.recommend import (
         Preference,
         imposed_conditions,
-        parse_requirements,
-        protections,
         recommend,
     )
-    from leadline.api import Judge, ranked
+    from leadline.analysis.requirements import (
+        parse_requirements,
+        protections,
+    )
     from leadline.archive.runs import find_run
+    from leadline.judge import Judge, ranked
 
     case, requirements = find_use_case(use_case), parse_requirements(required)
     found = find_run(run, runs)

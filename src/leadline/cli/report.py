@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +14,12 @@ from leadline import errors
 from leadline.cli.options import ComparisonRequest, compare_options, runs_option
 from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
+from leadline.parallel import without_collection
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
-    from leadline.api import Judge, Verified
     from leadline.archive.reader import Run
+    from leadline.judge import Judge, Verified
     from leadline.report.document import Document
     from leadline.report.render.html import Download
 
@@ -92,7 +91,7 @@ def of_two(
     between_runs: float,
 ) -> Written:
     """A comparison in the form of that file ending; `verified` gives the verifications of the
-    archives: one, or the baseline's first."""
+    archives, the baseline's first."""
     from leadline.analysis.compare import compare
     from leadline.report.answers.comparison import compare_csv, compare_output
     from leadline.report.pages.comparison.page import comparison_document
@@ -101,8 +100,7 @@ def of_two(
     if form in DATA:
         document = comparison_document(comparison)
     else:
-        found = verified()
-        document = comparison_document(comparison, (found[0], found[-1]))
+        document = comparison_document(comparison, verified())
     answer = compare_output(comparison, document.summary[0] if document.summary else "")
     if form == ".json":
         return Written(text=answer.to_json())
@@ -153,7 +151,7 @@ def command(band: float, between_runs: float, path: Path, force: bool, **given: 
     """
     kind = _kind(path)
     _refuse_existing(path, force)
-    with _keeping():
+    with without_collection():
         written = _compose(ComparisonRequest(**given), kind, band=band, between_runs=between_runs)
         content, companions = _rendered(written, path, kind)
     for name in companions:
@@ -163,18 +161,6 @@ def command(band: float, between_runs: float, path: Path, force: bool, **given: 
         _write(path.parent / name, text, companion=True)
     echo_line(str(path))
     return Exit.ANSWERED
-
-
-@contextmanager
-def _keeping() -> Iterator[None]:
-    """What is read stays to the end: looking for what could go took a sixth of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _kind(path: Path) -> str:
@@ -196,7 +182,7 @@ def _kind(path: Path) -> str:
 
 
 def _compose(request: ComparisonRequest, kind: str, *, band: float, between_runs: float) -> Written:
-    from leadline.api import judging
+    from leadline.judge import judging
 
     runs = request.find_runs()
     with judging(runs, verifying=kind not in DATA) as (judge, verified):

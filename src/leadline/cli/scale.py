@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import band_option, format_option, runs_option
+from leadline.cli.options import band_option, between_runs_option, format_option, runs_option
 from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     help="Ratio of the second system's hardware to the first, without inventories: 1.6.",
 )
 @band_option("Equivalence margin: smaller differences count as none.")
+@between_runs_option
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     names: tuple[str, ...],
@@ -45,6 +46,7 @@ def command(
     label: str | None,
     added: float | None,
     band: float,
+    between_runs: float,
     output: str,
 ) -> Exit:
     """Show throughput and latency over load: peak, knee, the bottleneck of each level, and the last
@@ -60,14 +62,22 @@ def command(
         leadline scale mayastor --by cores --format json
     """
     from leadline.analysis.scaling.study import parse_limit, require_answer, study
-    from leadline.api import judging
     from leadline.archive.runs import find_run
+    from leadline.judge import judging
 
     below = parse_limit(limit)
     found = [find_run(name, runs) for name in names or ("@latest",)]
     unique = tuple({run.path: run for run in found}.values())
     with judging(unique, verifying=False) as (judge, _):
-        studied = study(unique, judge, limit=below, by=label, added=added, band=band)
+        studied = study(
+            unique,
+            judge,
+            limit=below,
+            by=label,
+            added=added,
+            band=band,
+            between_runs=between_runs,
+        )
     _print(require_answer(studied), output)
     return Exit.ANSWERED
 

@@ -16,9 +16,9 @@ from leadline.errors import Exit, LeadlineError
 from leadline.files import read_content
 
 if TYPE_CHECKING:
-    from leadline.api import Judge, Verified
     from leadline.archive.reader import Run
     from leadline.cli.report import Written
+    from leadline.judge import Judge, Verified
     from leadline.report.page_check import Page
 
 
@@ -67,8 +67,8 @@ def command(run: str, runs: Path, output: str) -> Exit:
 
 def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
     """The archives that a page is of, and then the page itself."""
-    from leadline.api import judging
     from leadline.cli.report import rendered
+    from leadline.judge import judging
     from leadline.report.page_check import check_page, read_page
 
     try:
@@ -100,6 +100,9 @@ def _once_more(
 
     by = By(asked.by)
     words = page.runs if len(page.runs) > 1 else (asked.baseline, asked.candidate)
+    if asked.has_several_runs:
+        named = (asked.sides["baseline"], asked.sides["candidate"])
+        words = tuple(",".join(side.runs or [side.run]) for side in named)
     # Runs that a label distinguishes are compared by its key.
     asked_by = asked.baseline.partition("=")[0] if by is By.LABEL and len(page.runs) > 1 else by
     request = ComparisonRequest(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import selectors
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +33,7 @@ LADDER: tuple[tuple[signal.Signals, float], ...] = (
     (signal.SIGKILL, 5.0),
 )
 _POLL_S = 0.2
+_KILLED_S = 5.0
 _VERSION_S = 30.0
 
 
@@ -56,6 +59,27 @@ def ending_with_parent(command: Sequence[str]) -> list[str]:
     """
     program = shutil.which("setpriv")
     return [program, "--pdeathsig", "TERM", *command] if program else list(command)
+
+
+def end_abandoned(staging: Path) -> None:
+    """Kill this user's load generators with their output in the staging folder of a dead Leadline.
+
+    Nearly all end by themselves (`ending_with_parent`). But fio's handler of SIGTERM allocates
+    memory: where the signal interrupts a fork or an allocation, fio waits for itself for ever.
+    """
+    beginning = f"--output={staging.resolve()}{os.sep}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            handle = os.pidfd_open(int(entry.name))
+            try:
+                arguments = (entry / "cmdline").read_bytes().split(b"\0")
+                if any(argument.startswith(beginning) for argument in arguments):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    select.select([handle], [], [], _KILLED_S)
+            finally:
+                os.close(handle)
 
 
 def supervise(

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from leadline.data import load_table
 
@@ -134,23 +134,48 @@ _IN_URL = re.compile(
 )
 # Not `=` alone: `>=64` is in every output of fio.
 _URL_PARAMETERS = ("passwd=", "password=", "secret=", "token=", "key=", "signature=", "sig=")
+
+
+class _Words(NamedTuple):
+    """Words that a text is searched for: as they are written, and in any case."""
+
+    exact: tuple[str, ...]
+    any_case: tuple[str, ...]
+
+    def within(self, text: str, small: str) -> bool:
+        """Return whether a text holds one of the words; `small` is the text in small letters."""
+        # No generators: every string of every document is searched.
+        exact = any(map(text.__contains__, self.exact))
+        return exact or any(map(small.__contains__, self.any_case))
+
+
+def _words(*words: str) -> _Words:
+    """Return the words, those in small letters for any case."""
+    any_case = tuple(word for word in words if word == word.lower())
+    return _Words(tuple(word for word in words if word not in any_case), any_case)
+
+
 # With each form, words of which a text with it holds one: that search is quick, most texts hold
-# none. Words in small letters are searched without regard to case.
-_FORMS: tuple[tuple[tuple[str, ...], re.Pattern[str], Reason], ...] = (
-    (("PRIVATE KEY-----",), _PEM, Reason.PRIVATE_KEY),
-    (("://",), _URL, Reason.URL_PASSWORD),
-    (_URL_PARAMETERS, _IN_URL, Reason.URL_PASSWORD),
-    (("Bearer",), _BEARER, Reason.AUTHORIZATION),
-    (("authorization",), _AUTHORIZATION, Reason.AUTHORIZATION),
-    (("eyJ",), _JWT, Reason.JWT),
-    (("AKIA", "ASIA", "ABIA", "ACCA"), _AWS, Reason.AWS_KEY),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "hvs."), _API_TOKEN, Reason.API_TOKEN),
-    (("AQ", "Ag"), _CEPHX, Reason.CEPHX_KEY),
+# none.
+_FORMS: tuple[tuple[_Words, re.Pattern[str], Reason], ...] = (
+    (_words("PRIVATE KEY-----"), _PEM, Reason.PRIVATE_KEY),
+    (_words("://"), _URL, Reason.URL_PASSWORD),
+    (_words(*_URL_PARAMETERS), _IN_URL, Reason.URL_PASSWORD),
+    (_words("Bearer"), _BEARER, Reason.AUTHORIZATION),
+    (_words("authorization"), _AUTHORIZATION, Reason.AUTHORIZATION),
+    (_words("eyJ"), _JWT, Reason.JWT),
+    (_words("AKIA", "ASIA", "ABIA", "ACCA"), _AWS, Reason.AWS_KEY),
+    (_words("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "hvs."), _API_TOKEN, Reason.API_TOKEN),
+    (_words("AQ", "Ag"), _CEPHX, Reason.CEPHX_KEY),
 )
 # Every name of a secret holds one of these.
-_IN_NAMES = (
+_IN_NAMES = _words(
     *("pass", "pw", "secret", "token", "key", "cred", "jwt", "auth", "cert", "crt"),
     *("accessdb", "multicluster", "managed"),
+)
+_ALL_WORDS = _Words(
+    tuple(word for words, _, _ in _FORMS for word in words.exact),
+    (*_IN_NAMES.any_case, *(word for words, _, _ in _FORMS for word in words.any_case)),
 )
 
 _QUOTED = r"\\\"(?:(?!\\\").){0,2048}\\\"|\"(?:[^\"\\\n]|\\.){0,2048}\"|'[^'\n]{0,2048}'"
@@ -190,12 +215,14 @@ def redact_text(text: str) -> str:
     All else stays; JSON stays JSON with the same numbers.
     """
     small = text.lower()
+    if not _ALL_WORDS.within(text, small):
+        return text
     given = text
-    for held, form, reason in _FORMS:
-        if _holds(held, text, small):
+    for words, form, reason in _FORMS:
+        if words.within(text, small):
             kept = r"\g<kept>" if "kept" in form.groupindex else ""
             text = form.sub(kept + reason.marker, text)
-    if any(word in small for word in _IN_NAMES):
+    if _IN_NAMES.within(text, small):
         text = _NAMED.sub(_redact_named, text)
         text = _LINE.sub(_redact_line, text)
         text = _INLINE.sub(_redact_inline, text)
@@ -204,9 +231,9 @@ def redact_text(text: str) -> str:
     return given if text == given else text
 
 
-def _holds(words: Iterable[str], text: str, small: str) -> bool:
-    """Return whether a text holds one of the words; `small` is the text in small letters."""
-    return any(word in (small if word == word.lower() else text) for word in words)
+# The same few keys are in every document of a cluster.
+_LONGEST_KEPT = 100
+_redact_key = functools.lru_cache(maxsize=1 << 12)(redact_text)
 
 
 def _redact_named(match: re.Match[str]) -> str:
@@ -357,7 +384,7 @@ def _kept(value: dict[str, Any], clean: dict[str, Any]) -> dict[str, Any]:
 
 def _clean_key(key: str, members: dict[str, Any]) -> str:
     """Return a key without secrets that differs from those of the members."""
-    clean = redact_text(key)
+    clean = _redact_key(key) if len(key) <= _LONGEST_KEPT else redact_text(key)
     while clean in members:
         clean += "+"
     return clean
@@ -409,12 +436,11 @@ def _hidden(value: Any, reason: Reason, *, weak: bool) -> Any:
     return redact_text(value) if weak and _PATH.fullmatch(value) else reason.marker
 
 
-_QUICK = tuple({*_IN_NAMES, *(word for held, _, _ in _FORMS for word in held)})
 # Most of the bytes of a result are these; without them, the words are found several times faster.
 _FILLER = b'0123456789 ,:"\n\r\t'
-_QUICK_BYTES = tuple({word.encode().translate(None, _FILLER) for word in _QUICK})
-_SMALL_BYTES = tuple(word for word in _QUICK_BYTES if word == word.lower())
-_EXACT_BYTES = tuple(word for word in _QUICK_BYTES if word != word.lower())
+_EXACT_BYTES, _SMALL_BYTES = (
+    {word.encode().translate(None, _FILLER) for word in words} for words in _ALL_WORDS
+)
 # A document that begins a line: the whole text, a line of many, or JSON behind messages.
 _BEGIN = re.compile(r"^\ufeff?[ \t]*(?=[{\[])", re.MULTILINE)
 # Damaged JSON is text; a file of nothing but brackets must not be parsed from each of them.

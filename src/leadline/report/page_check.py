@@ -17,7 +17,10 @@ from typing import Any
 
 from leadline import errors
 from leadline.analysis.comparison import By
-from leadline.archive.reader import require_known_version, schema_of
+from leadline.archive.records import (
+    require_known_version,
+    schema_of,
+)
 from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
 from leadline.files import DOCUMENT, MEMORY_BYTES

@@ -195,15 +195,20 @@ EVIDENCE_TEXTS = {
     Evidence.ONE_NUMBER: "one number per system, tested by the margin alone",
     Evidence.NONE: "no evidence",
 }
+NO_DIFFERENCE = "a limit was measured, which shows no difference"
 _REASONS = {
     "workload-differs": "the workloads differ",
     Reason.MISSING_BASELINE: "the baseline has no number",
     Reason.MISSING_CANDIDATE: "the candidate has no number",
     Reason.ZERO: "a number of zero has no ratio",
-    Reason.CAPPED: "a limit was measured, which shows no difference",
+    Reason.CAPPED: NO_DIFFERENCE,
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
     Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
     Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",
+    Reason.SEVERAL_RUNS: "several runs of a system: each run counts as one value, the mean of its "
+    "trials",
+    Reason.INCOMPLETE_RUNS: "a run has no number: only the other runs count",
+    Reason.RUNS_DIFFER: "the runs of one system did different work",
     Reason.CORRELATED: "trials follow their predecessor, which widens the interval",
     Reason.WILD_TRIAL: "a trial is far from the others: trimmed means",
     Reason.INCOMPLETE_BLOCKS: "trials without a partner in their block are left out",
@@ -356,10 +361,11 @@ def p_text(p: float | None) -> str:
 
 
 def needed_text(judgement: Judgement) -> str:
-    """Format the trials that an inconclusive test needs; empty where unknown."""
+    """Format the trials or runs that an inconclusive test needs; empty where unknown."""
     if judgement.trials_needed is None:
         return ""
-    return f"needs about {judgement.trials_needed:,} trials per system"
+    noun = "runs" if judgement.needs_runs else "trials"
+    return f"needs about {judgement.trials_needed:,} {noun} per system"
 
 
 # Longest name in a chart, in characters; tables have the whole name.

@@ -58,9 +58,11 @@ class Estimate:
 
     `scale` / sqrt(n) is the standard error with n trials per sample of the same runs, known with
     `scale_freedom` degrees of freedom, of which `own_freedom` are the samples' own; `between` is
-    the standard error that separate runs add. `priors` are those of the moderated variances: of
-    the differences if `paired`, else of above and below. `trimmed`: a trial was wild.
-    `correlation` from trial to trial, 0 unless significant.
+    the standard error that separate runs add, and that more trials do not reduce. `shared` is the
+    part of the error that all cells have in common, with its degrees of freedom. `priors` are those
+    of the moderated variances: of the differences if `paired`, else of above and below. `trimmed`:
+    a trial was wild. `correlation` from trial to trial, 0 unless significant. `of_runs`: n counts
+    runs per system instead of trials.
     """
 
     value: float
@@ -71,10 +73,13 @@ class Estimate:
     scale_freedom: float = math.inf
     own_freedom: float = 0.0
     between: float = 0.0
+    shared: float = 0.0
+    shared_freedom: float = math.inf
     paired: bool = False
     priors: tuple[Prior, ...] = ()
     trimmed: bool = False
     correlation: float = 0.0
+    of_runs: bool = False
 
     @property
     def freedom_of_prior(self) -> float:
@@ -179,26 +184,31 @@ def _between_runs(estimate: Estimate, between: float) -> Estimate:
     return replace(
         estimate,
         error=math.sqrt(own + added),
-        freedom=combined_freedom(own, estimate.freedom, added),
+        freedom=combined_freedom((own, estimate.freedom), (added, math.inf)),
         between=math.sqrt(added),
+        shared=math.sqrt(added),
     )
 
 
-def combined_freedom(own: float, freedom: float, added: float) -> float:
-    """Return the degrees of freedom of an estimated variance `own` and a known one `added`.
+def combined_freedom(*parts: tuple[float, float]) -> float:
+    """Return the degrees of freedom of a sum of variances, each given with its own; inf: known.
 
-    The quantile of 95 % is the mean of t and normal quantile, weighted by the variances (as in
-    Cochran's test). Satterthwaite's formula would make the interval narrower than that of the
+    The squared quantile of 95 % is the mean of those of the parts, weighted by the variances (as in
+    Cochran's test). Satterthwaite's formula would make the interval narrower than that of one
     estimated variance alone where it has few degrees of freedom.
     """
     from scipy.special import stdtridf, stdtrit
 
-    if freedom >= _NORMAL_FREEDOM:
-        return freedom
-    square = float(stdtrit(freedom, 0.975)) ** 2
-    mixed = math.sqrt((square * own + _NORMAL**2 * added) / (own + added))
+    least = min(freedom for _, freedom in parts)
+    if least >= _NORMAL_FREEDOM:
+        return _NORMAL_FREEDOM
+    squares = [
+        variance * float(stdtrit(min(freedom, _NORMAL_FREEDOM), 0.975)) ** 2
+        for variance, freedom in parts
+    ]
+    mixed = math.sqrt(sum(squares) / sum(variance for variance, _ in parts))
     found = float(stdtridf(0.975, mixed)) if mixed > _NORMAL * (1 + 1e-6) else _NORMAL_FREEDOM
-    return min(max(found, freedom), _NORMAL_FREEDOM)
+    return min(max(found, least), _NORMAL_FREEDOM)
 
 
 # --- the mean and variance of one sample -------------------------------------------------------

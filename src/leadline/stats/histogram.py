@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not slotted: several percentiles use the cumulated counts.
+@dataclass(frozen=True, eq=False)
 class LatencyHistogram:
     """Counts by bucket value: two int64 arrays of equal length, values strictly increasing.
 
@@ -34,9 +37,13 @@ class LatencyHistogram:
     ) -> LatencyHistogram:
         """Build from distinct values in any order and their counts; raises ValueError on a negative
         entry. The histogram takes over the arrays."""
-        if len(values_ns) and (values_ns.min() < 0 or counts.min() < 0):
+        if not len(values_ns):
+            return cls(values_ns, counts)
+        fewest = counts.min()
+        ordered = bool((values_ns[1:] > values_ns[:-1]).all())
+        if fewest < 0 or (values_ns[0] if ordered else values_ns.min()) < 0:
             raise ValueError("a histogram cannot have negative values or counts")
-        if not counts.all() or (values_ns[1:] <= values_ns[:-1]).any():
+        if not fewest or not ordered:
             order = np.argsort(values_ns)
             keep = order[counts[order] > 0]
             values_ns, counts = values_ns[keep], counts[keep]
@@ -46,19 +53,26 @@ class LatencyHistogram:
     def merged(cls, parts: Iterable[LatencyHistogram]) -> LatencyHistogram:
         """Merge the I/Os of all parts; exact, independent of order."""
         parts = list(parts)
-        if not parts:
-            return cls.from_bins({})
-        values, inverse = np.unique(
-            np.concatenate([part.values_ns for part in parts]), return_inverse=True
-        )
-        counts = np.zeros(len(values), dtype=np.int64)
-        np.add.at(counts, inverse, np.concatenate([part.counts for part in parts]))
-        return cls(values, counts)
+        if len(parts) == 1:
+            return parts[0]
+        values = np.concatenate([part.values_ns for part in parts] or [np.empty(0, dtype=np.int64)])
+        counts = np.concatenate([part.counts for part in parts] or [np.empty(0, dtype=np.int64)])
+        if not len(values):
+            return cls(values, counts)
+        order = values.argsort(kind="stable")
+        values = values[order]
+        begins = np.flatnonzero(np.diff(values, prepend=-1))
+        return cls(values[begins], np.add.reduceat(counts[order], begins))
 
-    @property
+    @cached_property
+    def cumulated(self) -> npt.NDArray[np.int64]:
+        """I/Os up to each bucket, that bucket included."""
+        return self.counts.cumsum()
+
+    @cached_property
     def count(self) -> int:
         """Number of I/Os."""
-        return int(self.counts.sum())
+        return int(self.cumulated[-1]) if len(self.counts) else 0
 
     def quantile_s(self, q: float) -> float:
         """Compute the seconds below which a share q in (0, 1] of the I/Os lies, as fio does:
@@ -66,9 +80,9 @@ class LatencyHistogram:
         """
         if not len(self.counts):
             raise ValueError("an empty histogram has no quantile")
-        cumulated = self.counts.cumsum()
-        index = int(cumulated.searchsorted(q * cumulated[-1], side="left"))
-        return float(self.values_ns[min(index, len(cumulated) - 1)]) / 1e9
+        # A whole number: numpy would convert all counts to compare them with a fraction.
+        index = int(self.cumulated.searchsorted(math.ceil(q * self.count), side="left"))
+        return float(self.values_ns[min(index, len(self.cumulated) - 1)]) / 1e9
 
     def mean_s(self) -> float:
         """Compute the mean in seconds, within the bucket error. Raises ValueError if empty."""

@@ -14,13 +14,19 @@ FEWEST = 3
 _STEPS = 60
 
 
-def overall_effect(values: Sequence[float], errors: Sequence[float], between: float) -> Estimate:
+def overall_effect(
+    values: Sequence[float],
+    errors: Sequence[float],
+    between: float,
+    between_freedom: float = math.inf,
+) -> Estimate:
     """Estimate the mean log ratio of at least three cells, which are a sample of all such cells.
 
     `errors` are the standard errors of the cells' own `values`, 0 where unknown: the variance over
-    cells then includes them. `between` is the standard error that separate runs add: all cells
-    share it. Variance between cells by Paule and Mandel, Journal of Research of the NBS 87 (1982)
-    377; standard error by Hartung and Knapp, Statistics in Medicine 20 (2001) 3875.
+    cells then includes them. `between` is the standard error that separate runs add, known with
+    `between_freedom` degrees of freedom: all cells share it. Variance between cells by Paule and
+    Mandel, Journal of Research of the NBS 87 (1982) 377; standard error by Hartung and Knapp,
+    Statistics in Medicine 20 (2001) 3875.
     """
     effects, squares = np.asarray(values), np.asarray(errors) ** 2
     count = len(effects)
@@ -31,7 +37,7 @@ def overall_effect(values: Sequence[float], errors: Sequence[float], between: fl
     mean = float((weights * effects).sum() / weights.sum())
     scatter = float((weights * (effects - mean) ** 2).sum()) / (count - 1)
     own = max(scatter / float(weights.sum()), 1e-12)
-    freedom = combined_freedom(own, count - 1, between**2)
+    freedom = combined_freedom((own, count - 1), (between**2, between_freedom))
     return Estimate(
         value=mean,
         error=math.sqrt(own + between**2),

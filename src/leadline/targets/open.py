@@ -7,9 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from leadline import errors
+from leadline.archive.layout import STAGING
 from leadline.archive.reader import Run
 from leadline.archive.records import Created
 from leadline.connect.ceph import CephAccess
+from leadline.engines.process import end_abandoned
 from leadline.errors import LeadlineError
 from leadline.lab.down import take_down
 from leadline.lab.state import lab_access, lab_folder, labs_folder
@@ -129,12 +131,14 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
 
 
 def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
-    """Remove what a killed session of `run` left on its targets, by the run's tokens.
+    """End the load and remove what a killed session of `run` left on its targets, by the run's
+    tokens.
 
     Returns sentences about what was removed, and about what failed.
     """
     done: list[str] = []
     problems: list[str] = []
+    end_abandoned(run.path / STAGING)
     for created in run.left_behind:
         found = _removed(run.plan, created)
         if found:

@@ -60,10 +60,11 @@ def make(
     *,
     imported: bool = False,
     refused: Sequence[tuple[str, str]] = (),
+    capped: Sequence[tuple[str, str]] = (),
     blocks: Mapping[str, tuple[int, bool]] | None = None,
 ) -> Ranked:
-    """`refused` are (target, workload) under an `error` finding; `blocks` are block size and
-    randomness of a workload, else 4 KiB at random."""
+    """`refused` are (target, workload) under an `error` finding, `capped` at a limit; `blocks` are
+    block size and randomness of a workload, else 4 KiB at random."""
     cells: list[Cell] = []
     trials: list[Trial] = []
     figures: list[CellFigure] = []
@@ -91,6 +92,8 @@ def make(
             ]  # fmt: skip
             mark = FindingMark(code="empty-result", severity=Severity.ERROR)
             finding_marks = (mark,) if (target, name) in refused else ()
+            if (target, name) in capped:
+                finding_marks = (FindingMark(code="capped-by-limit", severity=Severity.WARNING),)
             figures.append(
                 CellFigure(
                     target=target,

@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Verdict, judge
 from leadline.metrics import Metric
+from leadline.stats.effects import Estimate, p_beyond
+from leadline.stats.families import benjamini_hochberg, two_sided
 
 SEED = 20261121
 ROUNDS = 800
@@ -180,6 +182,52 @@ def power(
     return Power(found=found / number, wrong=wrong / number)
 
 
+def run_pair(baseline: Values, candidate: Values) -> Pair:
+    """Two systems with several runs each, shapes (runs, trials)."""
+    sides = [
+        Sample(
+            value=float(np.median(runs)),
+            trials=tuple(runs.ravel().tolist()),
+            by_run=tuple(map(tuple, runs.tolist())),
+            run=name,
+        )
+        for name, runs in (("a", baseline), ("b", candidate))
+    ]
+    return Pair(metric=Metric.IOPS, baseline=sides[0], candidate=sides[1])
+
+
+def matrix_of_runs(
+    generator: np.random.Generator, runs: tuple[int, int], days: str, cells: int
+) -> list[Pair]:
+    """Three trials in each run of a system that differs by 5 % from run to run: `each cell` on its
+    own, `all cells` together, or `half of the cells` together and the others not."""
+    rates = []
+    for count in runs:
+        shape = (1, count, 1) if days != "each cell" else (cells, count, 1)
+        day = 0.05 * generator.normal(size=shape) * np.ones((cells, 1, 1))
+        if days == "half of the cells":
+            day[cells // 2 :] = 0
+        rates.append(100 * np.exp(day + DEVIATION * generator.normal(size=(cells, count, 3))))
+    return [run_pair(a, b) for a, b in zip(*rates, strict=True)]
+
+
+@cache
+def rates_of_runs(runs: tuple[int, int], days: str, cells: int) -> tuple[float, float, float]:
+    """Shares of cells of equal systems that are covered and flagged, and of matrices of which one
+    cell lost 20 % whose verdict of it is `worse`."""
+    generator = np.random.default_rng(SEED + 6)
+    judged: list[Judgement] = []
+    found, rounds = 0, max(2_000 // cells, 200)
+    for _ in range(rounds):
+        matrix = matrix_of_runs(generator, runs, days, cells)
+        judged += judge(matrix)
+        changed = matrix[-1].candidate
+        slower = np.array(changed.by_run) * (1 - LOSS)
+        matrix[-1] = run_pair(np.array(matrix[-1].baseline.by_run), slower)
+        found += judge(matrix)[-1].verdict is Verdict.WORSE
+    return sum(map(holds, judged)) / len(judged), _changed(judged), found / rounds
+
+
 @cache
 def found_alone(trials: int, loss: float = LOSS) -> float:
     """Share of single comparisons that find a loss."""
@@ -269,3 +317,42 @@ def single_trials(imported: bool, published: bool) -> float:
             ]
         )
     )
+
+
+@cache
+def power_of_many(
+    changed: int, loss: float = 0.1, *, number: int = 100
+) -> tuple[float, float, float]:
+    """Of the `changed` cells of forty that lost a share, with three trials: the share found; the
+    share found if the scatter were known; and the mean share of wrong verdicts."""
+    generator = np.random.default_rng(SEED + 7)
+    found, known, wrong = 0.0, 0.0, 0.0
+    for _ in range(number):
+        rates = 100 * np.exp(DEVIATION * generator.normal(size=(MATRIX, 2, 3)))
+        rates[:changed, 1] *= 1 - loss
+        judged = judge([pair(a, b) for a, b in rates.tolist()])
+        flagged = np.array([one.verdict in CHANGED for one in judged])
+        found += flagged[:changed].mean()
+        wrong += flagged[changed:].sum() / max(flagged.sum(), 1)
+        known += (_known(rates) <= 0.05)[:changed].mean()
+    return found / number, known / number, wrong / number
+
+
+def _known(rates: Values) -> Values:
+    """Adjusted p values of the same tests by the normal distribution with the true scatter."""
+    logs = np.log(rates).mean(axis=2)
+    error = DEVIATION * math.sqrt(2 / rates.shape[2])
+    normal = [
+        Estimate(value=value, error=error, freedom=math.inf)
+        for value in (logs[:, 1] - logs[:, 0]).tolist()
+    ]
+    edges = (np.full(len(normal), math.log(end)) for end in (1 - BAND, 1 + BAND))
+    return np.array(benjamini_hochberg(two_sided(p_beyond(normal, *edges)).tolist()))
+
+
+@cache
+def false_alarms(trials: int, shape: str, *, paired: bool = False, number: int = 100) -> float:
+    """Share of matrices whose trials are called correlated."""
+    given = matrices(trials, shape, paired=paired, cells=MATRIX, number=number, seed=SEED + 8)
+    estimates = (judge(matrix)[0].estimate for matrix in given)
+    return sum(one is not None and one.correlation > 0 for one in estimates) / number

@@ -370,3 +370,28 @@ def test_each_pair_of_many_targets_is_judged_once(monkeypatch: pytest.MonkeyPatc
     assert ranking.standings[0].target == "t199"
     assert ranking.standings[0].score == pytest.approx(2.99)
     assert ranking.standings[-1].score == pytest.approx(1.0)
+
+
+def test_a_limit_that_was_measured_is_no_tie() -> None:
+    trials = {"a": [500.0, 501.0, 499.0], "b": [500.5, 499.5, 500.0], "c": [300.0, 301.0, 299.0]}
+    free = order(make(iops(**trials)))
+    assert ranks(free) == {"a": 1, "b": 1, "c": 3}
+    assert free.capped == ()
+    assert free.between("a", "b").verdict is Verdict.SAME
+    found = order(make(iops(**trials), capped=[("a", "w")]))
+    assert ranks(found) == {"a": 1, "b": 1, "c": 3}
+    assert set(found.capped) == {"a", "b"}
+    judgement = found.between("a", "b")
+    assert (judgement.verdict, judgement.reasons[0]) == (Verdict.INCONCLUSIVE, "capped")
+    # Each may be the better one without the limit.
+    assert [one.interval for one in found.complete[:2]] == [(1, 2), (1, 2)]
+
+
+def test_a_composite_with_a_limit_is_no_tie() -> None:
+    values: Values = {
+        name: {("w", READ, IOPS): [500.0, 501.0, 499.0], ("x", WRITE, IOPS): [80.0, 80.1, 79.9]}
+        for name in ("a", "b")
+    }
+    asked = question(("w", READ, IOPS, 0.5), ("x", WRITE, IOPS, 0.5))
+    assert order(make(values), asked).capped == ()
+    assert set(order(make(values, capped=[("b", "x")]), asked).capped) == {"a", "b"}

@@ -13,15 +13,17 @@ from leadline.analysis.objectives import find_use_case
 from leadline.analysis.ranking import rank
 from leadline.analysis.recommend import (
     Basis,
-    Protection,
     Recommendation,
-    Requirement,
     TradeOff,
+    imposed_conditions,
+    recommend,
+)
+from leadline.analysis.requirements import (
+    Protection,
+    Requirement,
     UnmetCause,
     _protection,
-    imposed_conditions,
     parse_requirements,
-    recommend,
 )
 from leadline.errors import LeadlineError
 from leadline.findings import Severity

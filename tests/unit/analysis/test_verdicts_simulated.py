@@ -54,6 +54,17 @@ def test_pairs_cancel_the_weather_of_their_block() -> None:
     assert simulated.ties(15, 0.02, 0.2) >= 0.95
 
 
+def test_several_runs_cover_a_day_that_all_cells_share() -> None:
+    generator = np.random.default_rng(simulated.SEED)
+    judged = [
+        one
+        for _ in range(40)
+        for one in judge(simulated.matrix_of_runs(generator, (3, 3), "all cells", 20))
+    ]
+    assert np.mean([simulated.holds(one) for one in judged]) >= 0.9
+    assert not any(one.verdict in simulated.CHANGED for one in judged)
+
+
 def test_two_runs_cover_a_day_effect() -> None:
     found = simulated.rates(10, "day effect", False, simulated.MATRIX)
     assert found.covered >= 0.95 - ALLOWED
@@ -94,6 +105,47 @@ def test_the_page_has_what_is_simulated(row: list[str]) -> None:
     expected = [*(one.covered for one in found), found[0].flagged, power.found, power.wrong]
     # Another version of numpy may draw other numbers.
     assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.04)
+
+
+@thorough
+@pytest.mark.parametrize("row", rows("### Several runs"), ids=lambda row: " ".join(row[:2]))
+def test_the_page_has_several_runs(row: list[str]) -> None:
+    runs, days, alone, *numbers = row
+    count = int(runs[0]), int(runs[-1])
+    expected = simulated.rates_of_runs(count, days, simulated.MATRIX)
+    assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.04)
+    if alone != "-":
+        assert share(alone) == pytest.approx(simulated.rates_of_runs(count, days, 1)[0], abs=0.02)
+    assert share(numbers[0]) >= 0.93
+    assert share(numbers[1]) <= 0.01
+
+
+@thorough
+def test_two_trials_of_uneven_cells_are_wrong_as_often_as_the_page_states() -> None:
+    told = re.search(r"and ([0-9]+ %) of\s+400 matrices", PAGE.read_text(encoding="utf-8"))
+    assert told
+    found = simulated.power(2, "uneven cells", number=400).wrong
+    assert share(told[1]) == pytest.approx(found, abs=0.04)
+
+
+@thorough
+@pytest.mark.parametrize("row", rows("### Many changed cells"), ids=lambda row: row[0])
+def test_the_page_has_many_changed_cells(row: list[str]) -> None:
+    changed, *numbers = row
+    expected = simulated.power_of_many(int(changed))
+    assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.03)
+
+
+@thorough
+@pytest.mark.parametrize("row", rows("### Calls of correlation"), ids=lambda row: " ".join(row[:2]))
+def test_the_page_has_calls_of_correlation(row: list[str]) -> None:
+    shape, trials, *numbers = row
+    expected = [
+        simulated.false_alarms(int(trials), shape, paired=paired) for paired in (False, True)
+    ]
+    assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.06)
+    if shape != "correlated":
+        assert max(share(one) for one in numbers) <= 0.05
 
 
 @thorough
@@ -160,3 +212,22 @@ def test_real_repeats_do_not_differ_from_themselves(row: list[str]) -> None:
     assert [share(one) for one in told[1:]] == pytest.approx(found, abs=0.002)
     assert found[0] >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / number)
     assert found[1] <= 0.05
+
+
+@thorough
+def test_real_repeats_in_random_order_are_rarely_called_correlated() -> None:
+    runs = json.loads(REPEATS.read_text(encoding="utf-8"))["runs"]
+    generator = np.random.default_rng(simulated.SEED)
+    called = []
+    for trials, paired in 40 * ((3, False), (3, True), (6, False)):
+        for run in runs:
+            for metric in (0, 1):
+                order = generator.permutation(12)[: 2 * trials]
+                family = []
+                for files in run.values():
+                    for series in files.values():
+                        part = [series[at][metric] for at in order]
+                        family.append(simulated.pair(part[::2], part[1::2], paired=paired))
+                estimate = judge(family)[0].estimate
+                called.append(estimate is not None and estimate.correlation > 0)
+    assert np.mean(called) == pytest.approx(0.01, abs=0.015)

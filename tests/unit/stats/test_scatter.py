@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.report.pages.comparison.takeaways import REPEATS, false_positive_rate
-from leadline.stats.scatter import Scatter, share_beyond
+from leadline.stats.outlook import Scatter, share_beyond
 
 ROUNDS = 40_000
 

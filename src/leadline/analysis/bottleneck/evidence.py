@@ -8,8 +8,9 @@ from statistics import median
 
 from leadline.analysis.explain.round_trips import count_round_trips
 from leadline.analysis.explain.systems import PoolFacts, find_pool_facts
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.records import Processor, TrialStatus
+from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.formats.ceph.counters import OsdRates, osd_rates
 from leadline.formats.host_rates import MachineRates, machine_rates

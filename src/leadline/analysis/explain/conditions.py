@@ -24,7 +24,6 @@ from leadline.inventory.ceph.dumps import Dumps, read_client_place, read_lab
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.topology import PlacementGroup, read_placement_groups
 from leadline.inventory.diff import (
-    AT_REST,
     Below,
     Difference,
     Differing,
@@ -89,7 +88,6 @@ def conditions(
         parts.append(kubernetes_differences(around[0], around[1], classes))
     if clusters[0] and clusters[1]:
         parts.append(ceph_differences(clusters[0], clusters[1], pools))
-    known: set[str] = set()
     if any(given) or any(target.facts for pair in targets.values() for target in pair):
         both = [
             {
@@ -98,14 +96,13 @@ def conditions(
             }
             for at in (0, 1)
         ]
-        of_facts = facts_differences(
-            (cluster_facts(clusters[0], given[0]), cluster_facts(clusters[1], given[1])),
-            {subject: (both[0][subject], both[1][subject]) for subject in targets},
-            reported=set(pools) if clusters[0] and clusters[1] else None,
+        parts.append(
+            facts_differences(
+                (cluster_facts(clusters[0], given[0]), cluster_facts(clusters[1], given[1])),
+                {subject: (both[0][subject], both[1][subject]) for subject in targets},
+                reported=set(pools) if clusters[0] and clusters[1] else None,
+            )
         )
-        # An inventory may lack what facts of the targets state.
-        known = {AT_REST} - set(of_facts.unknown)
-        parts.append(of_facts)
     budgets = [lab.cpu_per_host if (lab := recorded_lab(side)) else None for side in sides]
     single = (round_trip_difference(*trips), cpu_budget_difference(*budgets))
     parts.append(Differing(differences=tuple(filter(None, single))))
@@ -166,11 +163,16 @@ def conditions(
         differences=explained,
         identical=tuple(label for part in parts for label in part.identical),
         explanations=explanations,
-        unknown=tuple(
-            label
-            for label in dict.fromkeys(label for part in parts for label in part.unknown)
-            if label not in known
-        ),
+        unknown=_unknown_to_all(parts),
+    )
+
+
+def _unknown_to_all(parts: Sequence[Differing]) -> tuple[str, ...]:
+    """Return the facts that no part knows: facts of the targets may state what inventories lack."""
+    return tuple(
+        label
+        for label in dict.fromkeys(label for part in parts for label in part.unknown)
+        if not any(label in part.known and label not in part.unknown for part in parts)
     )
 
 

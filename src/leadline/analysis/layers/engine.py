@@ -16,7 +16,7 @@ from leadline.analysis.layers.model import (
     missing,
 )
 from leadline.analysis.layers.windows import Basis, Seconds, Window, start_delay_s
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.formats.result import EngineOutput, Operation, summed
 from leadline.metrics import Op
 from leadline.plan.models import Workload

@@ -19,8 +19,9 @@ from leadline.analysis.layers.model import find_layer
 from leadline.analysis.layers.relevance import find_settings
 from leadline.analysis.layers.trial import TrialLayers, trial_layers
 from leadline.analysis.layers.zfs import vdev_devices
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
+from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.inventory.layer import LayerKind

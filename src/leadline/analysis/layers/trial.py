@@ -21,7 +21,7 @@ from leadline.analysis.layers.windows import (
     workload_window,
 )
 from leadline.analysis.layers.zfs import ZfsSamples, zfs_flow
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.formats.ceph.counters import CounterSample, ImageSample, operation_sizes
 from leadline.formats.json_lines import Missed
 from leadline.formats.result import FormatError

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LATENCIES, LoadCurve, LoadPoint
 from leadline.analysis.scaling.limits import LimitPoint, Standing, check_level, split_levels
-from leadline.analysis.verdicts import Judgement, Pair, Samples, judge
-from leadline.archive.reader import Run, StoredTrial
+from leadline.analysis.verdicts import Judgement, Pair, judge
+from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
+from leadline.archive.trial import StoredTrial
 from leadline.formats.result import EngineOutput, Operation, by_name
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Density, LatencyLimit, Workload

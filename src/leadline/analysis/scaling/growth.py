@@ -12,6 +12,7 @@ from leadline import errors
 from leadline.analysis.comparison import By, Judged, Side, places, two_runs, within_run
 from leadline.analysis.explain.conditions import Conditions, conditions
 from leadline.analysis.noise import noise_floors
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadPoint
 from leadline.analysis.scaling.knee import Shape
 from leadline.analysis.scaling.speedup import (
@@ -24,7 +25,7 @@ from leadline.analysis.scaling.speedup import (
     stated_resource,
 )
 from leadline.analysis.scaling.superlinear import Superlinear, superlinear
-from leadline.analysis.verdicts import Samples
+from leadline.analysis.verdicts import BETWEEN_RUNS
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric
@@ -116,6 +117,7 @@ def growths(
     by: str | None,
     added: float | None,
     band: float,
+    between_runs: float = BETWEEN_RUNS,
 ) -> tuple[Growth, ...]:
     """Compare every system with the first. Systems are the runs where several are given, else the
     values of the label `by`, else the clusters of the run, else the values of the only label that
@@ -138,7 +140,15 @@ def growths(
             known = (*stated, *resources(*sides, subject))
             curves = (_curves(side, subject, shapes) for side in (baseline, candidate))
             speedups += [
-                speedup(subject, ours, theirs, known, limit=limit, band=band)
+                speedup(
+                    subject,
+                    ours,
+                    theirs,
+                    known,
+                    limit=limit,
+                    band=band,
+                    between_runs=between_runs,
+                )
                 for ours, theirs in product(*curves)
                 if partners(ours.curve, theirs.curve)
             ]

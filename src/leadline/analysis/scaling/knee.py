@@ -10,6 +10,7 @@ from itertools import compress
 
 import numpy as np
 
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.trend import (
     LEAST_GAIN,
@@ -23,7 +24,7 @@ from leadline.analysis.scaling.trend import (
     hard_limit,
     unusable_levels,
 )
-from leadline.analysis.verdicts import Pair, Samples, Verdict, judge
+from leadline.analysis.verdicts import Pair, Verdict, judge
 from leadline.metrics import Metric
 from leadline.stats.usl import (
     NoFit,

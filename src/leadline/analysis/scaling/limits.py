@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from leadline.analysis.samples import Samples, error_codes
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, refused
-from leadline.analysis.verdicts import Sample, Samples, error_codes
+from leadline.analysis.verdicts import Sample
 from leadline.metrics import Metric, Op
 from leadline.plan.models import LatencyLimit
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from leadline.analysis.comparison import Side
 from leadline.analysis.explain.conditions import kubernetes, only_cluster, recorded_lab, system
 from leadline.analysis.noise import NoiseFloors
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.scaling.knee import KneeMethod, Shape
 from leadline.analysis.scaling.limits import (
@@ -18,7 +19,7 @@ from leadline.analysis.scaling.limits import (
     no_latency,
     within,
 )
-from leadline.analysis.verdicts import Judgement, Pair, Sample, Samples, Verdict, judge
+from leadline.analysis.verdicts import BETWEEN_RUNS, Judgement, Pair, Sample, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.inventory.ceph.model import CephInventory, Osd
@@ -343,8 +344,11 @@ def speedup(
     *,
     limit: LatencyLimit | None,
     band: float,
+    between_runs: float = BETWEEN_RUNS,
 ) -> Speedup:
-    """Compute the speed-up between two curves that are partners (`partners`)."""
+    """Compute the speed-up between two curves that are partners (`partners`); `band` is the
+    equivalence margin, `between_runs` the standard deviation of a system between runs, as
+    shares."""
     ours, theirs = baseline.curve, candidate.curve
     chosen = divisor(found)
     pairs = [
@@ -353,7 +357,11 @@ def speedup(
     peaks = baseline.shape.peak, candidate.shape.peak
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
     points = [*pairs, top] if top else pairs
-    judgements = judge([_pair(one, other, baseline, candidate) for one, other in points], band)
+    judgements = judge(
+        [_pair(one, other, baseline, candidate) for one, other in points],
+        band,
+        between_runs=between_runs,
+    )
     # Figures that are refused or of different workloads have no ratio.
     usable = [
         replace(judgement, ratio=None, interval=None)
@@ -380,7 +388,9 @@ def speedup(
         baseline_alone=_alone(ours, [one for one, _ in pairs]),
         candidate_alone=_alone(theirs, [other for _, other in pairs]),
         peak=levels[-1] if top else None,
-        equal_latency=_equal_latency(baseline, candidate, chosen, limit, band),
+        equal_latency=_equal_latency(
+            baseline, candidate, chosen, limit, band=band, between_runs=between_runs
+        ),
         peaks_last=(bool(peaks[0] and peaks[0].last), bool(peaks[1] and peaks[1].last)),
     )
 
@@ -431,7 +441,9 @@ def _equal_latency(
     candidate: OneSystem,
     over: Resource | None,
     limit: LatencyLimit | None,
+    *,
     band: float,
+    between_runs: float,
 ) -> EqualLatency:
     empty = Sample(value=None)
     origin: LimitOrigin | None = LimitOrigin()
@@ -448,7 +460,8 @@ def _equal_latency(
         theirs = within(candidate.curve, limit, candidate.samples)
     absence = _absence(ours, theirs)
     sides = (ours.sample, theirs.sample) if absence is None else (empty, empty)
-    (judgement,) = judge([Pair(metric=Metric.IOPS, baseline=sides[0], candidate=sides[1])], band)
+    pair = Pair(metric=Metric.IOPS, baseline=sides[0], candidate=sides[1])
+    (judgement,) = judge([pair], band, between_runs=between_runs)
     bound = Bound.AT_MOST if ours.at_least else Bound.EXACT
     if theirs.at_least:
         bound = Bound.AT_LEAST

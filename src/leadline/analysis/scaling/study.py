@@ -13,6 +13,7 @@ from leadline.analysis.bottleneck.suspects import Suspect, leading, suspects
 from leadline.analysis.compare import DEFAULT_BAND
 from leadline.analysis.comparison import Judged
 from leadline.analysis.figures import CellFigure
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.clients import (
     DensityAnswer,
     Disturbance,
@@ -26,7 +27,7 @@ from leadline.analysis.scaling.growth import Growth, growths
 from leadline.analysis.scaling.knee import Shape, shape_of
 from leadline.analysis.scaling.limits import LimitAnswer, check_limit
 from leadline.analysis.scaling.superlinear import Superlinear
-from leadline.analysis.verdicts import Samples
+from leadline.analysis.verdicts import BETWEEN_RUNS
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
@@ -106,10 +107,12 @@ class RunStudy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingStudy:
-    """`limit` and `band` are as requested; `growths` compare systems with the first."""
+    """`limit` and `band` are as requested; `between_runs` is the standard deviation of a system
+    between runs, 0 for systems of one run; `growths` compare systems with the first."""
 
     limit: LatencyLimit | None
     band: float
+    between_runs: float
     runs: tuple[RunStudy, ...]
     growths: tuple[Growth, ...]
 
@@ -137,6 +140,7 @@ def study(
     by: str | None = None,
     added: float | None = None,
     band: float = DEFAULT_BAND,
+    between_runs: float = BETWEEN_RUNS,
 ) -> ScalingStudy:
     """Analyse load curves and growth of the runs. `by` is a label of one run's targets whose values
     are systems; `added` is the user's ratio of hardware of two systems. Raises LeadlineError
@@ -149,8 +153,18 @@ def study(
     return ScalingStudy(
         limit=limit,
         band=band,
+        between_runs=between_runs if len(runs) > 1 else 0.0,
         runs=studied,
-        growths=growths(runs, judged, shapes, limit=limit, by=by, added=added, band=band),
+        growths=growths(
+            runs,
+            judged,
+            shapes,
+            limit=limit,
+            by=by,
+            added=added,
+            band=band,
+            between_runs=between_runs,
+        ),
     )
 
 

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from leadline.analysis.samples import error_codes
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
-from leadline.analysis.verdicts import REPEATS_DEVIATION, error_codes
+from leadline.analysis.verdicts import REPEATS_DEVIATION
 from leadline.metrics import Metric
 from leadline.stats.usl import Unfitted, UslFit, Values, first_without_growth
 

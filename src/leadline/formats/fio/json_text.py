@@ -133,7 +133,7 @@ def _find_one(content: bytes, marks: frozenset[str], flat: frozenset[str]) -> Js
     if opening is None:
         return None
     start, end = opening.start(), content.rfind(b"}") + 1
-    raw = content[start:end]
+    raw = memoryview(content)[start:end]
     try:
         document = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -141,7 +141,7 @@ def _find_one(content: bytes, marks: frozenset[str], flat: frozenset[str]) -> Js
     # orjson keeps the last of two equal keys without an error. Each key and each string that is in
     # the document is between two quotes of the text; more quotes belong to lost keys.
     quotes = int(np.count_nonzero(np.frombuffer(raw, dtype=np.uint8) == _QUOTE))
-    lost = b"\\" in raw or quotes != 2 * _keys_and_strings(document, flat)
+    lost = content.find(b"\\", start, end) >= 0 or quotes != 2 * _keys_and_strings(document, flat)
     if lost or not marks & document.keys():
         return None
     around = (content[:start], content[end:])

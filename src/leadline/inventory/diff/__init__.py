@@ -11,10 +11,9 @@ from leadline.inventory.diff.ceph import (
 from leadline.inventory.diff.facts import facts_differences
 from leadline.inventory.diff.host import Below, host_differences, layer_differences, zfs_differences
 from leadline.inventory.diff.kubernetes import kubernetes_differences, shared_classes
-from leadline.inventory.diff.model import AT_REST, Difference, Differing, PossibleEffect, Topic
+from leadline.inventory.diff.model import Difference, Differing, PossibleEffect, Topic
 
 __all__ = [
-    "AT_REST",
     "Below",
     "Difference",
     "Differing",

@@ -36,7 +36,9 @@ def facts_differences(
             for subject, (ours, theirs) in targets.items()
             if not (of_target.key in _REPORTED and subject in (reported or ()))
         }
-        if pairs and not any(text for pair in pairs.values() for text in pair):
+        if any(text for pair in pairs.values() for text in pair):
+            found.known.add(of_target.what)
+        elif pairs:
             unknown.append(of_target.what)
         equal = found.compare_subjects(
             "pools",

@@ -64,12 +64,13 @@ class Differing:
     """The comparison of two systems.
 
     `identical` names equal facts in short (`release 16.2.15 pacific`, `24 OSDs`); `unknown` names
-    facts that at least one system does not report.
+    facts that at least one system does not report, `known` facts that were compared.
     """
 
     differences: tuple[Difference, ...] = ()
     identical: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    known: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,13 @@ def within(
 
 @dataclass(slots=True, kw_only=True)
 class Collector:
-    """Collects differences (of one `target`, or of all), equal facts and unknown facts."""
+    """Collects differences (of one `target`, or of all), equal, unknown and known facts."""
 
     target: str = ""
     differences: list[Difference] = field(default_factory=list)
     identical: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
 
     def on(self, target: str) -> Collector:
         """Return a collector into the same lists, for differences of one target."""
@@ -137,7 +139,9 @@ class Collector:
         if not baseline or not candidate:
             if baseline or candidate:
                 self.unknown.append(what or path)
-        elif baseline == candidate if alike is None else alike:
+            return
+        self.known.add(what or path)
+        if baseline == candidate if alike is None else alike:
             label = f"{what} {baseline}".strip() if same is None else same
             if label:
                 self.identical.append(label)
@@ -234,4 +238,5 @@ class Collector:
             differences=tuple(self.differences),
             identical=tuple(dict.fromkeys(self.identical)),
             unknown=tuple(dict.fromkeys(self.unknown)),
+            known=frozenset(self.known),
         )

@@ -29,7 +29,8 @@ class ComparedOutput(CellOutput):
     moderated standard deviation of a trial's change as a share, known with `freedom` degrees of
     freedom. `reasons` are codes, the most important first. `evidence` is the basis of the verdict;
     `trials_needed` is the number of trials per system that would probably resolve an inconclusive
-    cell, `trials_range` that number for the 80 % interval of the scatter (null: above 1,000).
+    cell, `trials_range` that number for the 80 % interval of the scatter (null: above 1,000); with
+    `needs_runs` both count runs, of which a system has several.
     """
 
     op: str | None
@@ -56,6 +57,7 @@ class ComparedOutput(CellOutput):
     deviation: float | None = None
     freedom: float | None = None
     trials_range: tuple[int, int | None] | None = None
+    needs_runs: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
 class DifferenceOutput(Output):
@@ -154,9 +156,12 @@ class OverallOutput(Output):
 
 
 class SideOutput(Output):
+    """A system, its (first) run with its path, and all its runs where it has several."""
+
     name: str
     run: str
     path: str
+    runs: list[str] = Field(default_factory=list, exclude_if=lambda given: not given)
 
 
 class SummaryOutput(Output):
@@ -204,7 +209,13 @@ class CompareOutput(Output):
     @property
     def runs(self) -> tuple[str, ...]:
         """The ids of the runs, the baseline's first; one id where both are of one run."""
-        return tuple(dict.fromkeys(self.sides[side].run for side in ("baseline", "candidate")))
+        sides = (self.sides[which] for which in ("baseline", "candidate"))
+        return tuple(dict.fromkeys(run for side in sides for run in side.runs or [side.run]))
+
+    @property
+    def has_several_runs(self) -> bool:
+        """Whether a system has several runs."""
+        return any(side.runs for side in self.sides.values())
 
 
 def compare_output(
@@ -217,7 +228,12 @@ def compare_output(
         baseline=comparison.baseline.name,
         candidate=comparison.candidate.name,
         sides={
-            which: SideOutput(name=side.name, run=side.run.id, path=str(side.run.path))
+            which: SideOutput(
+                name=side.name,
+                run=side.run.id,
+                path=str(side.run.path),
+                runs=[run.id for run in side.runs] if side.repeats else [],
+            )
             for which, side in pair.items()
         },
         pools=list(_pools(comparison)),

@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from leadline.analysis.ranking import Ranking
-from leadline.analysis.recommend import Protection, Recommendation
+from leadline.analysis.recommend import Recommendation
+from leadline.analysis.requirements import Protection
 from leadline.archive.reader import Run
 from leadline.report.answers.base import Output
 from leadline.report.pages.ranking import missing_lines, unmeasured_text
@@ -49,11 +50,13 @@ class TierOutput(Output):
     complete: bool
     missing: list[str]
     values: list[float | None]
+    capped: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
 class RankOutput(Output):
-    """`tiers` by rank, then score; targets that share a rank tie; incomplete targets
-    come last. `rank_interval_from` is `trials` (bootstrap) or `verdicts`."""
+    """`tiers` by rank, then score; targets that share a rank tie, unless they are `capped` (a
+    limit was measured, which shows no difference); incomplete targets come last.
+    `rank_interval_from` is `trials` (bootstrap) or `verdicts`."""
 
     schema_: Literal["leadline/rank/1"] = Field(default="leadline/rank/1", alias="schema")
     run: str
@@ -111,7 +114,10 @@ def rank_output(run: Run, ranking: Ranking) -> RankOutput:
         not_measured=[unmeasured_text(part) for part in ranking.question.not_measured],
         tiers=[
             TierOutput.from_records(
-                standing, rank_interval=standing.interval, missing=missing_lines(standing)
+                standing,
+                rank_interval=standing.interval,
+                missing=missing_lines(standing),
+                capped=standing.target in ranking.capped,
             )
             for standing in ranking.standings
         ],

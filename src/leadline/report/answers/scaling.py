@@ -381,7 +381,8 @@ class ScaleFindingOutput(FindingOutput):
 
 
 class ScaleOutput(Output):
-    """Values in base units. `limit` is as requested, else null."""
+    """Values in base units. `limit` is as requested, else null. `between_runs` is the standard
+    deviation of a system between runs, a share, that intervals of separate runs include."""
 
     schema_: Literal["leadline/scale/1"] = Field(default="leadline/scale/1", alias="schema")
     runs: list[str]
@@ -392,6 +393,7 @@ class ScaleOutput(Output):
     neighbours: list[NeighbourOutput]
     speedups: list[SpeedupOutput]
     findings: list[ScaleFindingOutput]
+    between_runs: float = 0.0
 
 
 # --- from a study -------------------------------------------------------------------------------
@@ -402,6 +404,7 @@ def scale_output(study: ScalingStudy) -> ScaleOutput:
         runs=[run.run.id for run in study.runs],
         limit=str(study.limit) if study.limit else None,
         band=study.band,
+        between_runs=study.between_runs,
         curves=[_curve(curve) for curve in study.curves],
         density=[
             DensityOutput.from_records(answer, run=part.run.id)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from leadline.analysis.objectives import Unmeasured, UnmeasuredCause, key_name, metric_word
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing, Tiers
-from leadline.analysis.recommend import Protection
+from leadline.analysis.requirements import Protection
 from leadline.archive.reader import Run
 from leadline.report.cells import (
     absent,
@@ -20,6 +20,7 @@ from leadline.report.cells import (
 from leadline.report.document import Cell, Column, Document, Section, Table, shorten_levels
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
+    NO_DIFFERENCE,
     NOT_SHOWN,
     band_text,
     count_text,
@@ -61,6 +62,11 @@ def _summary(ranking: Ranking, protections: Mapping[str, Protection]) -> list[st
     )
     if text:
         sentences.append(text)
+    ranks = {standing.target: standing.rank for standing in ranking.complete}
+    capped = [name for name in ranking.capped if ranks[name] != 1]
+    if capped:
+        names = listed(capped, _TIED_NAMED)
+        sentences.append(f"{names} share ranks without a tie: {NO_DIFFERENCE}.")
     left = [standing.target for standing in ranking.incomplete]
     if left:
         names = listed(left, _TIED_NAMED)
@@ -74,6 +80,8 @@ def _first(ranking: Ranking) -> str:
         return f"{complete[0].target} is the only target with every number."
     first = [standing for standing in complete if standing.rank == 1]
     names = listed((standing.target for standing in first), _TIED_NAMED)
+    if len(first) > 1 and {standing.target for standing in first} & set(ranking.capped):
+        return f"{names} share rank 1 without a tie: {NO_DIFFERENCE}."
     if len(first) == len(complete):
         return f"All targets tie: {names} share rank 1."
     if len(first) > 1:

@@ -9,13 +9,15 @@ from itertools import compress
 from leadline.analysis.recommend import (
     Basis,
     Candidate,
-    Protection,
     Recommendation,
     TradeOff,
+)
+from leadline.analysis.requirements import (
+    Protection,
     Unmet,
     UnmetCause,
 )
-from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.analysis.verdicts import Evidence, Reason, Verdict
 from leadline.archive.reader import Run
 from leadline.report.cells import bullets, number, number_column, quantity, records_table, section
 from leadline.report.document import Cell, Column, Document, Section
@@ -31,7 +33,14 @@ from leadline.report.pages.ranking import (
     unmeasured_text,
 )
 from leadline.report.pages.redactions import redaction_sections
-from leadline.report.words import NOT_SHOWN, band_text, count_text, listed, value_with_unit
+from leadline.report.words import (
+    NO_DIFFERENCE,
+    NOT_SHOWN,
+    band_text,
+    count_text,
+    listed,
+    value_with_unit,
+)
 from leadline.units import format_latency
 
 _NAMES = 4
@@ -57,7 +66,9 @@ def changes(found: Recommendation) -> list[str]:
     chosen, other = found.chosen, found.runner_up
     judgement = found.against_runner_up
     sentences = []
-    if chosen and other and judgement and judgement.verdict is Verdict.INCONCLUSIVE:
+    if chosen and other and judgement and Reason.CAPPED in judgement.reasons:
+        sentences.append(f"{other.name} and {chosen.name} measured without the limit may differ.")
+    elif chosen and other and judgement and judgement.verdict is Verdict.INCONCLUSIVE:
         needed = found.trials_needed
         trials = (
             f"about {count_text(needed, 'trial')} of each would probably decide"
@@ -161,6 +172,8 @@ def answer(found: Recommendation) -> str:
     else:
         tied = listed((candidate for candidate in found.tied), _NAMES)
         text = f"{tied} tie in speed for {use}."
+        if set(found.tied) & set(found.ranking.capped):
+            text = f"{tied} share a rank in speed for {use} without a tie: {NO_DIFFERENCE}."
         if found.basis is Basis.TRADE_OFF:
             text += (
                 f" Use {name}, because {trade_off_text(found)}: a choice by protection and cost, "

@@ -17,6 +17,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.inventory.diff import Difference
 from leadline.inventory.host import HostInventory, Mount
+from leadline.plan.facts import Access, TargetFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan
 
@@ -259,3 +260,23 @@ def test_the_client_is_where_its_host_or_its_url_says(
     monkeypatch.setattr(Run, "plan", plan.model_copy(update={"targets": (target,)}))
     again = side(Run(base.run.path))
     assert gathered(monkeypatch, again, again).pools["a"][0].client == "az3"
+
+
+# --- what one source lacks and another states ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("stated", "unknown"), [(None, True), (True, False)])
+def test_what_an_inventory_lacks_is_known_where_facts_of_the_targets_state_it(
+    tmp_path: Path, stated: bool | None, unknown: bool
+) -> None:
+    sides = []
+    for name in ("base", "candidate"):
+        made = on_cluster(tmp_path, name, {})
+        facts = TargetFacts(encrypted=stated, access=(Access.RWO,))
+        targets = tuple(one.model_copy(update={"facts": facts}) for one in made.run.plan.targets)
+        plan = made.run.plan.model_copy(update={"targets": targets})
+        layout.write_durably(made.run.path / layout.PLAN, layout.encode(plan))
+        sides.append(side(Run(made.run.path)))
+    found = between(*sides)
+    assert ("encryption at rest" in found.unknown) is unknown
+    assert ("encryption at rest yes" in found.identical) is not unknown

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from leadline.analysis.figures import CellFigure, figures
+from leadline.analysis.samples import Samples
 from leadline.analysis.scaling.curves import LoadCurve, load_curves
-from leadline.analysis.verdicts import Samples
 from leadline.archive.raw import derived_operations
 from leadline.archive.records import Problem, Redactions, TrialStatus
 from leadline.findings import Finding, Severity

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.formats.watch_records import BlockSample, MissedBlock
 from leadline.probes.watches import block
 from leadline.probes.watches.block import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.errors import CEPH_UNREACHABLE, LeadlineError
 from leadline.formats.ceph.status import ClusterSample, MissedSample, parse_cluster_log
 from leadline.probes.watches.ceph import ClusterWatch

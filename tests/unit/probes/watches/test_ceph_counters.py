@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.errors import CEPH_UNREACHABLE, LeadlineError
 from leadline.formats.ceph.counters import OsdPerf, operation_sizes, osd_rates
 from leadline.formats.json_lines import Missed

@@ -17,7 +17,7 @@ import pytest
 
 from leadline import errors
 from leadline.archive import layout
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.formats.host_rates import machine_rates

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.formats.ceph.counters import ImageSample
 from leadline.formats.json_lines import Missed
 from leadline.probes.watches.ceph import ImageWatch, add_up, read_image_counters

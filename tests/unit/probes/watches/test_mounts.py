@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.formats.watch_records import (
     FuseSample,
     MissedMount,

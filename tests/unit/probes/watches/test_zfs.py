@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.reader import StoredTrial
+from leadline.archive.trial import StoredTrial
 from leadline.connect import programs as admin_programs
 from leadline.formats.watch_records import MissedZfs, ZfsAnswer, first_and_last
 from leadline.probes.watches import zfs

@@ -19,7 +19,8 @@ from leadline.analysis.figures import figures
 from leadline.analysis.layers.study import layer_study
 from leadline.analysis.objectives import every_rate, find_use_case
 from leadline.analysis.ranking import rank
-from leadline.analysis.recommend import protections, recommend
+from leadline.analysis.recommend import recommend
+from leadline.analysis.requirements import protections
 from leadline.analysis.scaling.study import study
 from leadline.archive.reader import Run
 from leadline.archive.verify import verify

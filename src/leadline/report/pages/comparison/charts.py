@@ -10,7 +10,8 @@ from leadline.analysis.explain.accounts import Account, Estimate
 from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.verdicts import Verdict
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
+from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import slug
@@ -29,7 +30,7 @@ from leadline.report.document import (
     Paragraph,
     Scale,
 )
-from leadline.report.pages.comparison.takeaways import rates, system_names
+from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.run.charts import (
     CellRow,
     chosen_trials,
@@ -386,7 +387,11 @@ def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
     ]
     chosen = sorted(known, key=log_change, reverse=True)[:MOST_CELLS]
     trials = [
-        {trial.record.trial: trial for trial in side.run.trials}
+        {
+            f"{part.run.id}:{trial.record.trial}" if side.repeats else trial.record.trial: trial
+            for part in side.parts
+            for trial in part.run.trials
+        }
         for side in (comparison.baseline, comparison.candidate)
     ]
     options: list[tuple[str, str]] = []

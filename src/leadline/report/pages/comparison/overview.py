@@ -29,12 +29,7 @@ from leadline.report.document import (
     Tree,
 )
 from leadline.report.pages.comparison.charts import leveled_cells, log_change, ratio_scale
-from leadline.report.pages.comparison.takeaways import (
-    changed,
-    having,
-    rates,
-    system_names,
-)
+from leadline.report.pages.comparison.headline import changed, having, rates, system_names
 from leadline.report.pages.comparison.totals import crush_tree
 from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (

@@ -6,9 +6,10 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 
-from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
+from leadline.analysis.comparison import By, ComparedCell, Comparison
 from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_FACTOR, Verdict
+from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
 from leadline.report.cells import slug
@@ -32,6 +33,7 @@ from leadline.report.pages.comparison.charts import (
     pattern_of,
 )
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
+from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.comparison.overview import front_blocks
 from leadline.report.pages.comparison.tables import (
     SideMarks,
@@ -48,9 +50,7 @@ from leadline.report.pages.comparison.takeaways import (
     false_positive_rate,
     founded,
     missing,
-    rates,
     summary,
-    system_names,
 )
 from leadline.report.pages.comparison.totals import (
     busy_shares,
@@ -139,6 +139,11 @@ def _pooled(comparison: Comparison) -> str:
 
 
 def _between_runs(comparison: Comparison) -> str:
+    if comparison.has_several_runs:
+        return (
+            "estimated from the runs themselves (each run is one value, the mean of its trials): "
+            "what all cells share, and what is left in each cell, moderated over cells"
+        )
     if not comparison.between_runs:
         return "none: both systems are of one run"
     return (
@@ -148,9 +153,10 @@ def _between_runs(comparison: Comparison) -> str:
 
 
 def comparison_document(
-    comparison: Comparison, verifications: tuple[Verification, Verification] | None = None
+    comparison: Comparison, verifications: Sequence[Verification] | None = None
 ) -> Document:
-    """Build the whole page; the same comparison gives the same document."""
+    """Build the whole page; the same comparison gives the same document. `verifications` are of the
+    comparison's runs, in their order."""
     marks = SideMarks(comparison)
     document = Document(
         title=_title(comparison),
@@ -167,7 +173,7 @@ def comparison_document(
             *_totals(comparison),
             _matrix(comparison),
             _systems(comparison),
-            *redaction_sections(*(side.run for side in _runs(comparison))),
+            *redaction_sections(*comparison.runs),
             Section(heading="Methods", id="methods", blocks=method_blocks(comparison), folded=True),
             _reproduce(comparison),
             Section(heading="Versions", id="versions", blocks=_versions(comparison), folded=True),
@@ -233,8 +239,11 @@ def _subtitle(comparison: Comparison) -> str:
         By.TARGET: "two targets",
         By.LABEL: "two labels",
     }[comparison.by]
-    runs = dict.fromkeys((comparison.baseline.run.id, comparison.candidate.run.id))
-    parts = [f"{what} ({' and '.join(runs)})"]
+    parts = [f"{what} ({' and '.join(run.id for run in comparison.runs)})"]
+    if comparison.has_several_runs:
+        sides = (comparison.baseline, comparison.candidate)
+        runs = (listed(run.id for run in side.runs) for side in sides)
+        parts = [f"two systems of several runs ({' vs '.join(runs)})"]
     cells = {(cell.target, cell.workload, cell.level, cell.op) for cell in comparison.cells}
     if cells:
         targets = count_text(len({cell.target for cell in comparison.cells}), "target")
@@ -243,16 +252,13 @@ def _subtitle(comparison: Comparison) -> str:
     return " · ".join((*parts, f"equivalence margin {band_text(comparison.band)}"))
 
 
-def _verified(
-    comparison: Comparison, verifications: tuple[Verification, Verification] | None
-) -> list[str]:
+def _verified(comparison: Comparison, verifications: Sequence[Verification] | None) -> list[str]:
     """Word the verification of the archives: one sentence if all are intact, else one per run."""
     if verifications is None:
         return []
-    runs = (comparison.baseline.run, comparison.candidate.run)
     found = {
         run.path: (run.id, verification)
-        for run, verification in zip(runs, verifications, strict=True)
+        for run, verification in zip(comparison.runs, verifications, strict=True)
     }
     if all(verification.ok for _, verification in found.values()):
         names = listed(name for name, _ in found.values())
@@ -310,6 +316,10 @@ def _differences(comparison: Comparison, *, explained: bool = True) -> Section:
         blocks.append(Paragraph(text=text))
     elif table is None:
         blocks.insert(0, Paragraph(text="No configuration difference was found."))
+    for unlike in comparison.unlike_runs:
+        paths = listed((difference.path for difference in unlike.differences), 6)
+        text = f"Runs of one system differ: {unlike.run} from {unlike.first} in {paths}."
+        blocks.append(Paragraph(text=text))
     if files := _facts_files(comparison):
         text = f"Facts of {listed(files)} are given by the user, not measured."
         blocks.append(Paragraph(text=text))
@@ -441,7 +451,7 @@ def _bottom_line(comparison: Comparison) -> Section:
 def command(comparison: Comparison) -> str:
     """Return the command that makes this comparison."""
     base, other = comparison.baseline, comparison.candidate
-    names = (base.run.id, other.run.id)
+    names = tuple(",".join(run.id for run in side.runs) for side in (base, other))
     by: tuple[str, ...] = ()
     if comparison.by is not By.RUN and base.run.path != other.run.path:
         by = ("--by", base.name.partition("=")[0])
@@ -450,7 +460,8 @@ def command(comparison: Comparison) -> str:
         by = ("--by", comparison.by.value, "--run", base.run.id)
     margin = ("--band", f"{comparison.band * 100:g}%")
     between: tuple[str, ...] = ()
-    if base.run.id != other.run.id and comparison.between_runs != BETWEEN_RUNS:
+    assumed = base.run.id != other.run.id and not comparison.has_several_runs
+    if assumed and comparison.between_runs != BETWEEN_RUNS:
         between = ("--between-runs", f"{comparison.between_runs * 100:g}%")
     return shlex.join(("leadline", "compare", *names, *by, *margin, *between))
 
@@ -462,24 +473,29 @@ def _reproduce(comparison: Comparison) -> Section:
         blocks=(Code(text=command(comparison), caption="This comparison"),),
         sections=tuple(
             Section(
-                heading=f"Measuring {short(side.name)}",
+                heading=f"Measuring {short(name)}",
                 id=f"reproduce-{number}",
-                blocks=reproduction_blocks(side.run),
+                blocks=reproduction_blocks(run),
             )
-            for number, side in enumerate(_runs(comparison), start=1)
+            for number, (name, run) in enumerate(_named_runs(comparison), start=1)
         ),
         folded=True,
     )
 
 
-def _runs(comparison: Comparison) -> Sequence[Side]:
-    base, other = comparison.baseline, comparison.candidate
-    return (base,) if base.run.path == other.run.path else (base, other)
+def _named_runs(comparison: Comparison) -> Sequence[tuple[str, Run]]:
+    """Return each run once, with the name of its system, or its own where that has several."""
+    found = {
+        run.path: (run.id if side.repeats else side.name, run)
+        for side in (comparison.candidate, comparison.baseline)
+        for run in side.runs
+    }
+    return [found[run.path] for run in comparison.runs]
 
 
 def _versions(comparison: Comparison) -> tuple[Block, ...]:
     pairs = [("this report by", f"Leadline {__version__}")]
-    for run in (side.run for side in _runs(comparison)):
+    for run in comparison.runs:
         by = dict.fromkeys(session.leadline_version for session in run.manifest.sessions)
         pairs.append((f"{run.id} by", f"Leadline {listed(by)}"))
         pairs.append((f"engine of {run.id}", engine_texts(run) or "no trial"))

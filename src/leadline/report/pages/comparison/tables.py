@@ -34,7 +34,7 @@ from leadline.report.pages.comparison.explanations import (
     path_text,
     round_trips_text,
 )
-from leadline.report.pages.comparison.takeaways import rates, system_names
+from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (
     EVIDENCE_TEXTS,
@@ -214,14 +214,17 @@ def _compared(side: Side, comparison: Comparison) -> set[str]:
 
 
 def _concerning(side: Side, wanted: Set[str]) -> tuple[Finding, ...]:
-    """Return the findings about the compared targets, or about the whole run."""
-    plan = side.run.plan
-    target_of = {trial.id: plan.cells[trial.cell].target for trial in plan.trials}
-    return tuple(
-        finding
-        for finding in side.findings
-        if (finding.target or target_of.get(finding.trial or "", "")) in ({""} | wanted)
-    )
+    """Return the findings about the compared targets, or about a whole run."""
+    found: list[Finding] = []
+    for part in side.parts:
+        plan = part.run.plan
+        target_of = {trial.id: plan.cells[trial.cell].target for trial in plan.trials}
+        found += (
+            finding
+            for finding in part.findings
+            if (finding.target or target_of.get(finding.trial or "", "")) in ({""} | wanted)
+        )
+    return tuple(found)
 
 
 _WIDEST_MATRIX = 10
@@ -287,7 +290,8 @@ def _delta_table(choice: _Choice, comparison: Comparison, marks: SideMarks) -> T
     if any(cell.judgement.p_adjusted is not None for cell in cells):
         columns.append((Column(title="p", kind=Kind.NUMBER, unit="adjusted", rank=3), _p_value))
     if any(cell.judgement.trials_needed is not None for cell in cells):
-        column = Column(title="needed", kind=Kind.NUMBER, unit="trials per system", rank=4)
+        unit = "runs per system" if comparison.has_several_runs else "trials per system"
+        column = Column(title="needed", kind=Kind.NUMBER, unit=unit, rank=4)
         columns.append((column, _trials_needed))
     # Reasons of all rows are in the caption.
     common = _common_reasons(cells)

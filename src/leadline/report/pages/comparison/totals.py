@@ -29,8 +29,8 @@ from leadline.report.document import (
 )
 from leadline.report.pages.comparison.charts import leveled_cells
 from leadline.report.pages.comparison.explanations import range_text
+from leadline.report.pages.comparison.headline import having, rates
 from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
-from leadline.report.pages.comparison.takeaways import having, rates
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
 from leadline.report.pages.run.conditions import engine_texts, moment
@@ -197,7 +197,7 @@ def _side(side: Side, by: By) -> Iterable[Block]:
     targets = listed(side.targets.values()) if by in (By.TARGET, By.LABEL) else ""
     profiles = f", profile {listed(plan.profiles)}" if plan.profiles else ""
     pairs = {
-        "run": run.id,
+        "runs" if side.repeats else "run": listed(run.id for run in side.runs),
         "imported" if plan.imported else "measured": created,
         "cluster": run.manifest.cluster_label,
         "targets": targets,
@@ -330,7 +330,7 @@ def busy_shares(comparison: Comparison) -> Mapping[CellKey, float]:
 def _busy(side: Side) -> Mapping[tuple[str, str, str], float]:
     shares: dict[tuple[str, str, str], list[float]] = {}
     names = set(side.targets.values())
-    for trial in side.run.trials:
+    for trial in (trial for run in side.runs for trial in run.trials):
         record = trial.record
         completed = record.status is TrialStatus.COMPLETED and record.target in names
         if completed and record.processor is not None:

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.workloads import reported_rate
-from leadline.archive.reader import Run, StoredTrial
+from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
+from leadline.archive.trial import StoredTrial
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op

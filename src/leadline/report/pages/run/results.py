@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
 from leadline.analysis.scaling.study import ScalingStudy, study
-from leadline.analysis.workloads import reported_rate, usual_rate
+from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
@@ -28,6 +28,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.pages.run.charts import dot_plots, workload_curves
+from leadline.report.pages.run.findings import shown_rate
 from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (
     NOT_SHOWN,
@@ -193,11 +194,6 @@ def results_table(
         row += [_interval(figure.metric(rate))] if intervals else []
         rows.append(row)
     return table(anchor, columns, rows, caption=caption, filterable=True)
-
-
-def shown_rate(figure: CellFigure) -> Metric:
-    """IOPS, or bandwidth where a figure has nothing else, such as a stream."""
-    return reported_rate(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
 
 
 def _range(metric: MetricFigure) -> Cell:

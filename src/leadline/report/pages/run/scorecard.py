@@ -45,6 +45,7 @@ from leadline.report.pages.ranking import order_table, times_text
 from leadline.report.render.svg_charts import FULL_RATIO, shade
 from leadline.report.words import (
     MISSING,
+    NO_DIFFERENCE,
     NOT_SHOWN,
     band_text,
     chart_labels,
@@ -502,6 +503,8 @@ def first_place_tie(ranking: Ranking | None) -> str:
     needed = ranking.between(whole[0].target, whole[1].target).trials_needed
     pair = "them" if len(contenders) == 2 else "the first two"
     more = f" About {needed} trials each are needed to separate {pair}." if needed else ""
+    if {standing.target for standing in contenders} & set(ranking.capped):
+        return f"{names} share the first rank without a tie: {NO_DIFFERENCE}."
     return f"{names} tie for first.{more}"
 
 

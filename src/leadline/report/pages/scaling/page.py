@@ -65,7 +65,7 @@ from leadline.report.pages.scaling.tables import (
 )
 from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.pages.scaling.words import short_title, superlinear_finding, text
-from leadline.report.words import chart_labels, count_text, listed, op_text, place
+from leadline.report.words import band_text, chart_labels, count_text, listed, op_text, place
 from leadline.stats.usl import Unfitted, UslFit
 
 # A summary has no more sentences about curves than these.
@@ -439,7 +439,8 @@ def scaling_document(study: ScalingStudy) -> Document:
 def _subtitle(study: ScalingStudy) -> str:
     curves = count_text(len(study.curves), "curve")
     levels = count_text(sum(curve.levels for curve in study.curves), "level")
-    return place(curves, levels, f"limit {study.limit}" if study.limit else "")
+    between = f"{band_text(study.between_runs)} between runs" if study.between_runs else ""
+    return place(curves, levels, f"limit {study.limit}" if study.limit else "", between)
 
 
 def _without(study: ScalingStudy) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.metrics import Metric, Op
-from leadline.report.pages.comparison.takeaways import key_finding, summary
+from leadline.report.pages.comparison.headline import key_finding
+from leadline.report.pages.comparison.takeaways import summary
 from tests.unit.report.pages.comparison.builder import cell, comparison
 
 VERBS = {"writes": Op.WRITE, "reads": Op.READ, "does mixed reads and writes": Op.TOTAL}

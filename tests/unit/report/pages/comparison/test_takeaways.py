@@ -15,12 +15,8 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
 from leadline.report.pages.comparison.explanations import explanation_text
-from leadline.report.pages.comparison.takeaways import (
-    MOST_TAKEAWAYS,
-    bottom_line,
-    key_finding,
-    summary,
-)
+from leadline.report.pages.comparison.headline import key_finding
+from leadline.report.pages.comparison.takeaways import MOST_TAKEAWAYS, bottom_line, summary
 from leadline.report.words import change_text, interval_text, span_text
 from tests.unit.report.pages.comparison.builder import cell, comparison, study
 

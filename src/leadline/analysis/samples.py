@@ -1,0 +1,106 @@
+"""The samples of a run's figures: the trials that verdicts are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from leadline.analysis.figures import MetricFigure, TrialValue
+from leadline.analysis.verdicts import Sample
+from leadline.archive.reader import Run
+from leadline.archive.trial import StoredTrial
+from leadline.findings import Severity
+from leadline.formats.result import FormatError
+from leadline.metrics import Op
+from leadline.stats.series import mean_standard_error_share
+
+# Findings that a limit was measured.
+CAPS = ("capped-by-limit", "flat-ceiling")
+
+
+class Samples:
+    """The samples of one run's figures. The seconds of a trial are read once, and only for a cell
+    with one trial."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._imported = run.plan.imported
+        self._blocks = {trial.id: trial.block for trial in run.plan.trials}
+        self._stored: dict[str, StoredTrial] | None = None
+        self._shares: dict[tuple[str, Op], float | None] = {}
+
+    def of(self, figure: MetricFigure, op: Op | None) -> Sample:
+        known = [(trial, trial.value) for trial in figure.trials if trial.value is not None]
+        # A part of the trials is no sample.
+        whole = known if len(known) == len(figure.trials) else []
+        alone = len(whole) == 1 and not self._imported
+        return Sample(
+            value=figure.value,
+            trials=tuple(value for _, value in whole),
+            blocks=tuple(self._block(one) for one, _ in whole),
+            within=tuple(self._within(one, figure, op) for one, _ in whole) if alone else (),
+            imported=self._imported,
+            run=self._run.id,
+            errors=error_codes(figure),
+            spread=whole[0][0].spread if len(whole) == 1 else None,
+            capped=any(mark.code in CAPS for mark in figure.finding_marks),
+        )
+
+    def _block(self, trial: TrialValue) -> tuple[str, int | str]:
+        """Return the block of a trial; imported trials have none in common."""
+        alone = self._imported or trial.trial not in self._blocks
+        return self._run.id, trial.trial if alone else self._blocks[trial.trial]
+
+    def repeat(self, trial: str) -> int | str:
+        """Return the trial's number among the repeats of its cell."""
+        return self._blocks.get(trial, trial)
+
+    def _within(self, trial: TrialValue, figure: MetricFigure, op: Op | None) -> float | None:
+        """Compute the standard error of a trial's rate as a share, from its own seconds.
+
+        In a closed loop the mean latency has the same error. Percentiles have none.
+        """
+        if figure.metric.quantile is not None or op is None:
+            return None
+        key = (trial.trial, op)
+        if key not in self._shares:
+            if self._stored is None:
+                self._stored = {one.record.trial: one for one in self._run.trials}
+            self._shares[key] = _error_share(self._stored.get(trial.trial), op)
+        return self._shares[key]
+
+
+def merge_samples(value: float | None, samples: Sequence[Sample]) -> Sample:
+    """Merge the samples of one cell's `value` in several runs of a system. An error finding of one
+    run, or a capped one, counts for all."""
+    return Sample(
+        value=value,
+        trials=tuple(trial for sample in samples for trial in sample.trials),
+        by_run=tuple(sample.trials for sample in samples),
+        imported=all(sample.imported for sample in samples),
+        run=",".join(sample.run for sample in samples),
+        errors=tuple(dict.fromkeys(code for sample in samples for code in sample.errors)),
+        capped=any(sample.capped for sample in samples),
+    )
+
+
+def error_codes(figure: MetricFigure) -> tuple[str, ...]:
+    """Return the codes of the `error` findings about a figure."""
+    refusing = (mark.code for mark in figure.finding_marks if mark.severity is Severity.ERROR)
+    return tuple(dict.fromkeys(refusing))
+
+
+def _error_share(stored: StoredTrial | None, op: Op) -> float | None:
+    if stored is None:
+        return None
+    try:
+        windows = stored.iops_windows
+    except FormatError:
+        return None
+    parts = [windows[part] for part in (Op.READ, Op.WRITE) if part in windows]
+    chosen = [windows[op]] if op in windows else parts if op is Op.TOTAL else []
+    if not chosen or len({len(one) for one in chosen}) > 1:
+        return None
+    values = np.sum([[window.value for window in one] for one in chosen], axis=0)
+    return mean_standard_error_share(np.asarray(values, dtype=np.float64))
