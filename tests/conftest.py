@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,18 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     collect across a second would name one test in two ways, and none would run.
     """
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.fixture
+def use_cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the number of cores of this process. Other tests in it may have left threads, which
+    forbid workers."""
+
+    def use(count: int) -> None:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)))
+        monkeypatch.setattr(threading, "active_count", lambda: 1)
+
+    return use
 
 
 @dataclass(frozen=True, slots=True)

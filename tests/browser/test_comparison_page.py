@@ -62,6 +62,16 @@ def test_it_fits_and_sends_no_request(page: Page, report: Path, watch: Watch) ->
     assert report.stat().st_size < 3_000_000
 
 
+def test_the_first_picture_is_on_the_first_screen(page: Page) -> None:
+    top = page.locator(".panels figure").first.evaluate("(one) => one.getBoundingClientRect().top")
+    assert 0 < top < 900
+    assert page.locator(".tiles > div").count() == 4
+    # Marks stay inside their panels, and a panel inside its column.
+    for panel in page.locator(".panels figure").all():
+        inner, outer = panel.evaluate("(one) => [one.scrollWidth, one.clientWidth]")
+        assert inner <= outer + 1
+
+
 def test_a_long_table_scrolls_by_itself_with_its_head_in_sight(page: Page) -> None:
     frame = page.locator(".scroll.long:visible").first
     tall, shown = frame.evaluate("(one) => [one.scrollHeight, one.clientHeight]")

@@ -247,7 +247,7 @@ def test_every_control_has_a_name_and_landmarks_exist(page: Page) -> None:
 def test_by_keyboard(page: Page) -> None:
     page.keyboard.press("Tab")
     focused = "document.activeElement.getAttribute('href')"
-    assert page.evaluate(focused) == "#comparison"
+    assert page.evaluate(focused) == "#overview"
     page.locator(METRIC).focus()
     page.keyboard.press("ArrowDown")
     assert page.locator("#deltas-p99:visible").count() == 1

@@ -301,7 +301,10 @@ def test_the_bandwidth_test_ranks_sequential_throughput(leadline: Leadline, runs
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_any_number_of_processes_finds_the_same(
-    leadline: Leadline, monkeypatch: pytest.MonkeyPatch, form: str
+    leadline: Leadline,
+    monkeypatch: pytest.MonkeyPatch,
+    use_cores: Callable[[int], None],
+    form: str,
 ) -> None:
     monkeypatch.setattr(read, "_WORTH_PROCESSES", 1)
     monkeypatch.setattr(registry, "_WORTH_WORKERS", 1)
@@ -309,7 +312,7 @@ def test_any_number_of_processes_finds_the_same(
     monkeypatch.setattr(registry, "in_workers", _counting(in_workers, forked))
     answers = []
     for cores in (1, 2, 5):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        use_cores(cores)
         answers.append(leadline("audit", IMPORTS / "fio-json", RECORDED, "--format", form))
     assert forked == [1, 4], "calls in workers"
     # The time of the audit is in its title.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -37,6 +36,7 @@ def test_another_process_changes_no_byte(
     ids: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    use_cores: Callable[[int], None],
     number: int,
     ending: str,
 ) -> None:
@@ -47,7 +47,7 @@ def test_another_process_changes_no_byte(
         return verify(run, attempts)
 
     monkeypatch.setattr(judge, "verify", noted)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    use_cores(2)
     pages = []
     for worth in (10_000, 1):
         monkeypatch.setattr(judge, "_WORTH_A_PROCESS", worth)

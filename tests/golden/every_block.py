@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from leadline.findings import Severity
 from leadline.report.document import (
@@ -41,6 +42,8 @@ from leadline.report.document import (
     Section,
     Stroke,
     Table,
+    Tile,
+    Tiles,
     Tree,
 )
 
@@ -335,6 +338,38 @@ def dot_plot() -> DotPlot:
     )
 
 
+def front() -> tuple[Block, ...]:
+    """The first screen: tiles, panels and boxes."""
+    tiles = tuple(
+        Tile(title=title, unit=HOSTILE, value=value, verdict=verdict, note=f"Worse on {HOSTILE}.")
+        for title, value, verdict in (
+            ("Writes", "-27 to -13 %", "worse"),
+            ("Reads", "inconclusive", "inconclusive"),
+            (RIGHT_TO_LEFT, "0 of 33", "warning"),
+        )
+    )
+    drawn = delta_chart("front", "Writes, IOPS")
+    rows = tuple(
+        replace(row, group=HOSTILE if index < 2 else "qd16", text=row.text.partition(" (")[0])
+        for index, row in enumerate(drawn.rows)
+    )
+    panels = tuple(
+        replace(drawn, id=f"front-{number}", rows=rows, choice="", panel=True) for number in (1, 2)
+    )
+    boxes = Tree(
+        caption=f"CRUSH tree of {HOSTILE}",
+        roots=(
+            Branch(
+                label="zone z1",
+                strong=True,
+                below=tuple(Branch(label=name, note=HOSTILE) for name in NAMES),
+            ),
+        ),
+        boxes=True,
+    )
+    return (Tiles(tiles=tiles), Columns(parts=(("Change", panels), ("The two systems", (boxes,)))))
+
+
 def _side(name: str) -> tuple[str, tuple[Block, ...]]:
     pairs = (("Ceph", "19.2.1"), ("failure domain", "zone" if "multi" in name else "host"))
     return name, (KeyValues(pairs=(*pairs, ("pool", LONG))), tree())
@@ -409,4 +444,5 @@ def document() -> Document:
             ),
         ),
         marked=(ERROR, MARK),
+        front=front(),
     )

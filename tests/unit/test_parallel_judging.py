@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,9 @@ def runs(tmp_path: Path) -> list[Run]:
 
 
 @pytest.fixture
-def another_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def another_core(monkeypatch: pytest.MonkeyPatch, use_cores: Callable[[int], None]) -> None:
     monkeypatch.setattr(module, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    use_cores(2)
 
 
 @pytest.mark.usefixtures("another_core")
@@ -75,9 +75,11 @@ def test_small_archives_are_verified_here(runs: list[Run]) -> None:
         assert verified() == tuple(map(verify, runs))
 
 
-def test_one_core_is_not_shared(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_core_is_not_shared(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch, use_cores: Callable[[int], None]
+) -> None:
     monkeypatch.setattr(module, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    use_cores(1)
     with judging(runs) as (_, verified):
         assert not multiprocessing.active_children()
         assert verified() == tuple(map(verify, runs))

@@ -37,7 +37,11 @@ def answer_of(made: Simulated, limit: str | None = None) -> Any:
     below = parse_latency_limit(limit) if limit else None
     curves = tuple(_studied(made, curve, below) for curve in made.curves)
     run = RunStudy(run=made.run, figures=made.figures, curves=curves, densities=(), findings=())
-    return fitting(scale_output(ScalingStudy(limit=below, band=0.05, runs=(run,), growths=())))
+    return fitting(
+        scale_output(
+            ScalingStudy(limit=below, band=0.05, between_runs=0.0, runs=(run,), growths=())
+        )
+    )
 
 
 def _studied(made: Simulated, curve: LoadCurve, limit: LatencyLimit | None) -> CurveStudy:
@@ -119,6 +123,7 @@ def test_csv_is_the_levels_of_the_json() -> None:
     below = ScalingStudy(
         limit=None,
         band=0.05,
+        between_runs=0.0,
         runs=(
             RunStudy(
                 run=made.run,

@@ -11,6 +11,7 @@ from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
+from leadline.inventory.ceph.model import CephInventory
 from leadline.metrics import Metric, Op
 from leadline.report.document import (
     Bar,
@@ -282,20 +283,21 @@ def _drawn(side: Side) -> tuple[Block, ...]:
         except LeadlineError:
             inventory = None  # the section of the systems reports it
         if inventory is not None:
-            domains = {pool.rule.failure_domain for pool in inventory.pools if pool.rule}
-            roots = crush_tree(inventory).roots
-            caption = f"CRUSH tree of {short(side.name)}"
-            return (Tree(caption=caption, roots=_boxes(roots, domains), boxes=True),)
+            return (draw_cluster(inventory, side.name),)
     return ()
 
 
-def _boxes(roots: Sequence[Branch], domains: Iterable[str | None]) -> tuple[Branch, ...]:
-    """Leave out the deepest levels until a reader can distinguish the boxes."""
+def draw_cluster(inventory: CephInventory, name: str) -> Tree:
+    """Draw the CRUSH tree with the failure domains of the pools marked, without its deepest levels
+    where a reader could not distinguish the boxes."""
+    domains = {pool.rule.failure_domain for pool in inventory.pools if pool.rule}
+    roots = crush_tree(inventory).roots
     depth = _depth(roots)
     while depth > 1 and _count(roots, depth) > _MOST_BOXES:
         depth -= 1
     marked = tuple(f"{domain} " for domain in domains if domain)
-    return tuple(_box(root, depth, marked) for root in roots)
+    boxes = tuple(_box(root, depth, marked) for root in roots)
+    return Tree(caption=f"CRUSH tree of {short(name)}", roots=boxes, boxes=True)
 
 
 def _depth(branches: Sequence[Branch]) -> int:

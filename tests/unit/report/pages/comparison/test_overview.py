@@ -2,13 +2,185 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from leadline.analysis.comparison import Comparison
+from leadline.analysis.comparison import Comparison, OverallEffect
+from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.archive.reader import Run
+from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.metrics import Metric, Op
-from leadline.report.document import Branch, Columns, DeltaChart, Tiles, Tree
-from leadline.report.pages.comparison.overview import front_blocks
-from leadline.report.words import change_text
-from tests.unit.report.pages.comparison.builder import study
+from leadline.report.document import BarChart, Branch, DeltaChart, Tile, Tiles
+from leadline.report.pages.comparison.charts import explanation_chart
+from leadline.report.pages.comparison.headline import key_finding
+from leadline.report.pages.comparison.overview import draw_cluster, front_blocks
+from leadline.report.pages.comparison.page import comparison_document
+from leadline.report.words import MISSING, change_text
+from tests.unit.inventory.conftest import dumps_of
+from tests.unit.report.pages.comparison.builder import cell, comparison, study
+from tests.unit.report.pages.comparison.test_explanations import COST
+
+
+def tiles_of(found: Comparison) -> dict[str, Tile]:
+    tiles = next(block for block in front_blocks(found) if isinstance(block, Tiles))
+    return {tile.title: tile for tile in tiles.tiles}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    return study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture
+def run(published: Comparison) -> Run:
+    """With the targets rep2, rep3 and ec-2-1, and without an inventory."""
+    return published.baseline.run
+
+
+def test_the_panels_hold_every_rate_and_p99_of_the_study(published: Comparison) -> None:
+    panels = [block for block in front_blocks(published) if isinstance(block, DeltaChart)]
+    drawn = [row.text for panel in panels for row in panel.rows]
+    cells = [one for one in published.cells if one.rate or one.metric is Metric.LATENCY_P99]
+    expected = [
+        change_text(one.judgement.ratio) if one.judgement.ratio else MISSING for one in cells
+    ]
+    assert sorted(drawn) == sorted(expected)
+    rates = [panel for panel in panels if panel.id.startswith("front-rate")]
+    assert len({(panel.scale.low, panel.scale.high) for panel in rates}) == 1
+
+
+def test_the_tiles_of_the_study(published: Comparison) -> None:
+    tiles = tiles_of(published)
+    assert tiles["Reads"].value == "-19 to +26 %"
+    assert tiles["Writes"].value == "-40 to +13 %"
+    assert tiles["Writes"].verdict == "", "some worse and some better"
+    assert tiles["Trust"].value == "0 of 33"
+    assert tiles["Trust"].note == "33 single trials."
+
+
+def test_a_tile_has_the_range_of_the_changes_and_their_verdict(run: Run) -> None:
+    found = comparison(
+        cell([100.0], [40.0], Verdict.WORSE, target="rep2"),
+        cell([100.0], [60.0], Verdict.WORSE, target="rep3"),
+        cell([100.0], [101.0], Verdict.SAME, target="ec-2-1"),
+        cell([1.0], [3.3], Verdict.WORSE, target="rep2", metric=Metric.LATENCY_P99),
+        cell([1.0], [4.9], Verdict.WORSE, target="rep3", metric=Metric.LATENCY_P99),
+        run=run,
+    )
+    tiles = tiles_of(found)
+    assert tiles["Writes"].value == "-60 to -40 %"
+    assert tiles["Writes"].verdict == "worse"
+    assert tiles["Writes"].note == "Worse in 2 and same in 1 of 3 cells."
+    assert tiles["p99 latency"].value == "x 3.3 to x 4.9"
+    assert tiles["Trust"].value == "3 of 3"
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SAME, Verdict.INCONCLUSIVE, Verdict.NOT_COMPARABLE])
+def test_a_tile_without_a_change_says_the_verdict(verdict: Verdict, run: Run) -> None:
+    tiles = tiles_of(comparison(cell([100.0], [98.0], verdict), run=run))
+    assert tiles["Writes"].value == tiles["Writes"].verdict == verdict.value
+
+
+def test_a_shift_that_no_cell_shows_alone_is_in_its_tile_and_in_the_headline(run: Run) -> None:
+    cells = [
+        cell([100.0], [96.0], Verdict.INCONCLUSIVE, target=name, interval=(0.9, 1.02))
+        for name in ("rep2", "rep3", "ec-2-1")
+    ]
+    effect = OverallEffect(
+        op=Op.WRITE,
+        blocks=None,
+        cells=3,
+        ratio=0.96,
+        interval=(0.94, 0.98),
+        verdict=Verdict.INCONCLUSIVE,
+    )
+    found = replace(comparison(*cells, run=run), overall=(effect,))
+    assert tiles_of(found)["Writes"].value == "-6.0 to -2.0 %"
+    assert "overall writes 4.0 % fewer IOPS" in key_finding(found)
+
+
+def test_an_uncertain_overall_effect_is_not_the_headline() -> None:
+    """Cells changed each for itself, and too unlike for a common effect."""
+    cells = [
+        cell([100.0], [after], Verdict.WORSE, target=name)
+        for name, after in (("rep2", 80.0), ("rep3", 25.0), ("ec-2-1", 40.0))
+    ]
+    effect = OverallEffect(
+        op=Op.WRITE,
+        blocks=None,
+        cells=3,
+        ratio=0.45,
+        interval=(0.1, 1.7),
+        verdict=Verdict.INCONCLUSIVE,
+    )
+    said = key_finding(replace(comparison(*cells), overall=(effect,)))
+    assert "overall" not in said
+    assert "20.0 to 75.0 % fewer IOPS" in said
+
+
+def test_a_single_trial_is_no_number_without_a_warning(run: Run) -> None:
+    found = comparison(cell([1.0], [2.0], Verdict.BETTER, evidence=Evidence.ONE_NUMBER), run=run)
+    assert tiles_of(found)["Trust"].value == "0 of 1"
+
+
+def test_nothing_compared_has_no_first_screen(published: Comparison) -> None:
+    empty = replace(published, cells=())
+    assert front_blocks(empty) == ()
+    assert comparison_document(empty).front == ()
+
+
+def labels(branches: Iterable[Branch]) -> list[str]:
+    return [label for branch in branches for label in (branch.label, *labels(branch.below))]
+
+
+def test_a_cluster_is_drawn_with_its_failure_domains() -> None:
+    tree = draw_cluster(cluster_inventory(dumps_of("ceph-multi-az")), "multi-az")
+    assert tree.boxes
+
+    def strong(branches: Iterable[Branch]) -> list[str]:
+        return [
+            name
+            for branch in branches
+            for name in ([branch.label] if branch.strong else []) + strong(branch.below)
+        ]
+
+    domains = {label.partition(" ")[0] for label in strong(tree.roots)}
+    assert domains == {"zone"}
+    assert 1 < len(labels(tree.roots)) <= 40
+
+
+def test_a_large_cluster_is_drawn_in_few_boxes() -> None:
+    inventory = cluster_inventory(dumps_of("ceph-multi-az"))
+    first = inventory.osds[0]
+    osds = [
+        first.model_copy(
+            update={
+                "id": number,
+                "location": tuple(
+                    place.model_copy(update={"name": f"{place.name}-{number // 4}"})
+                    if place.level == "host"
+                    else place
+                    for place in first.location
+                ),
+            }
+        )
+        for number in range(1000)
+    ]
+    tree = draw_cluster(inventory.model_copy(update={"osds": tuple(osds)}), "large")
+    assert len(labels(tree.roots)) <= 40
+    assert "1,000 OSDs" in " ".join(labels(tree.roots))
+
+
+def test_expected_and_measured_latency_are_bars_with_intervals() -> None:
+    chart = explanation_chart(comparison(cell([1.0], [2.0], Verdict.WORSE), explanations=(COST,)))
+    assert isinstance(chart, BarChart)
+    (group,) = chart.groups
+    expected, measured = group.bars
+    (test,) = COST.tests
+    assert test.measured
+    for bar, found in ((expected, test.expected), (measured, test.measured)):
+        assert (bar.value, bar.interval) == (found.value, (found.low, found.high))
+    assert measured.text == "850 us, 81 %"
+    assert explanation_chart(comparison()) is None

@@ -54,7 +54,7 @@ def _without(figure: CellFigure) -> CellFigure:
 
 def test_the_spread_of_streams_is_that_of_their_rate(run: Run) -> None:
     """Three trials of each are not one, and latencies are not missed."""
-    said = headline(run, figures(run, ()), (), Marks(()))
+    said = headline(run, figures(run, ()), (), Marks(()), None, None, (), ())
     (spread,) = (one for one in said if one.startswith("Spread"))
     assert spread.startswith("Spread of trials, (highest - lowest) / median bandwidth: 100 % in")
     assert not [one for one in said if "One trial" in one or "Not shown" in one]
