@@ -221,7 +221,8 @@ class StoredTrial:
         derived = self.derived
         for stored in derived.operations if derived else ():
             histogram = (
-                LatencyHistogram(
+                # Edited files may have their values in another order.
+                LatencyHistogram.from_arrays(
                     np.asarray(stored.histogram_ns, dtype=np.int64),
                     np.asarray(stored.histogram_counts, dtype=np.int64),
                 )

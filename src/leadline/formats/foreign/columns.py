@@ -197,11 +197,14 @@ def guess_columns(heads: Sequence[str], given: Mapping[str, str]) -> dict[str, s
     if {"metric", "value"} <= {*lowered, *found}:
         found |= {key: key for key in _LONG if key in lowered and key not in found}
     else:
+        taken = {known_column(key) for key in (*found, *lowered)}
+        named = set(found.values())
         for head in free:
             figure = figure_column(head)
-            taken = {known_column(key) for key in (*found, *lowered)}
-            if figure and known_column(figure) not in taken and head not in found.values():
+            if figure and known_column(figure) not in taken and head not in named:
                 found[figure] = head
+                taken.add(known_column(figure))
+                named.add(head)
     return found
 
 
