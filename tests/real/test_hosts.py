@@ -417,7 +417,7 @@ def test_a_target_on_two_hosts_is_used_and_left_as_it_was(hosts: SshHosts) -> No
     assert not list(at.iterdir())
 
 
-def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts) -> None:
+def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts, tmp_path: Path) -> None:
     at = _separate(hosts, "a", "b")
     code = (
         "import os, signal, sys; sys.path.insert(0, sys.argv[1])\n"
@@ -438,7 +438,7 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts) -> None
         (folder / "leadline.c2.0.dat").write_bytes(b"x")
     journal = Journal()
     journal.entries += left
-    run: Any = SimpleNamespace(left_behind=left, plan=None)
+    run: Any = SimpleNamespace(path=tmp_path, left_behind=left, plan=None)
     removed, problems = remove_leftovers(run, journal)
     assert removed == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []
