@@ -25,7 +25,7 @@ from leadline.archive.verify import verify
 from leadline.formats.result import EngineOutput
 from leadline.metrics import Op
 from tests.awaiting import wait_for
-from tests.real.conftest import Ended, fio_processes, sh
+from tests.real.conftest import Ended, command, environment, fio_processes, sh
 
 pytestmark = pytest.mark.real
 SHORT = ("--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
@@ -242,6 +242,28 @@ def test_kill_9_leaves_no_worker_of_a_users_own_job_either(
     wait_for(lambda: not fio_processes(target), 30)
 
 
+def test_a_group_that_is_killed_while_an_engine_is_tried_leaves_no_process(
+    target: Path, tmp_path: Path
+) -> None:
+    """A worker process of fio would wait for ever for the start sign of its dead parent."""
+    for _ in range(5):
+        child = subprocess.Popen(
+            command("run", *quick(target, "1s")),
+            stdout=DEVNULL,
+            stderr=DEVNULL,
+            env=environment(tmp_path / "runs"),
+            start_new_session=True,
+        )
+        while child.poll() is None and not fio_processes(target):
+            pass
+        # Until there is a worker process, or the attempt is over.
+        while len(fio_processes(target)) == 1:
+            pass
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        wait_for(lambda: not fio_processes(target), 30)
+
+
 @pytest.mark.parametrize("verb", [("clean",), ("run", "--resume", "@latest")])
 def test_fio_that_cannot_end_by_itself_is_ended_by_the_next_command(
     process: Process,
@@ -250,7 +272,10 @@ def test_fio_that_cannot_end_by_itself_is_ended_by_the_next_command(
     tmp_path: Path,
     verb: tuple[str, ...],
 ) -> None:
-    """As fio whose handler of SIGTERM waits for a lock of its own; here it is stopped."""
+    """As fio whose handler of SIGTERM waits for a lock of its own; here it is stopped. The runs
+    lie behind a link."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "runs").symlink_to("elsewhere")
     child = started("run", *quick(target, "20s"))
     wait_for(lambda: list((tmp_path / "runs").glob("*/.staging/trials-*")))
     wait_for(lambda: fio_processes(target))

@@ -62,20 +62,22 @@ def ending_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def end_abandoned(staging: Path) -> None:
-    """Kill this user's load generators with their output in the staging folder of a dead Leadline.
+    """Kill this user's load generators that work in the staging folder of a dead Leadline.
 
     Nearly all end by themselves (`ending_with_parent`). But fio's handler of SIGTERM allocates
     memory: where the signal interrupts a fork or an allocation, fio waits for itself for ever.
     """
-    beginning = f"--output={staging.resolve()}{os.sep}".encode()
+    # The kernel names a working folder without links, also after its removal.
+    inside = f"{staging.resolve()}{os.sep}"
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with suppress(OSError):
             handle = os.pidfd_open(int(entry.name))
             try:
-                arguments = (entry / "cmdline").read_bytes().split(b"\0")
-                if any(argument.startswith(beginning) for argument in arguments):
+                # A shell may stand in that folder; only a load generator writes its output there.
+                generates = b"\0--output" in (entry / "cmdline").read_bytes()
+                if generates and os.readlink(entry / "cwd").startswith(inside):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
                     select.select([handle], [], [], _KILLED_S)
             finally:

@@ -88,8 +88,10 @@ def choose_engine(
 
 def try_options(choice: EngineChoice, direct: bool, *, in_files: bool) -> list[str]:
     """fio's options for one small I/O: a write to TRY_FILE, or a read of a device or image."""
+    # By a thread: a worker process waits for ever for the start sign of a fio that was killed.
     io = ["--rw=write", f"--filename={TRY_FILE}"] if in_files else ["--rw=read", "--readonly"]
-    return [f"--ioengine={choice.value}", f"--direct={int(direct)}", "--bs=4k", "--size=4k", *io]
+    how = [f"--ioengine={choice.value}", f"--direct={int(direct)}", "--thread"]
+    return [*how, "--bs=4k", "--size=4k", *io]
 
 
 def try_in_shell(
