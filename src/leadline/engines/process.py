@@ -77,7 +77,7 @@ def end_abandoned(staging: Path) -> None:
             try:
                 # A shell may stand in that folder; only a load generator writes its output there.
                 generates = b"\0--output" in (entry / "cmdline").read_bytes()
-                if generates and os.readlink(entry / "cwd").startswith(inside):
+                if generates and str((entry / "cwd").readlink()).startswith(inside):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
                     select.select([handle], [], [], _KILLED_S)
             finally:
