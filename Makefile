@@ -43,12 +43,12 @@ test-thorough:
 
 test-ceph:
 	@scripts/setup.sh test
-	scripts/test-real.sh -m "slow and not kubernetes"
+	scripts/test-real.sh -n 2 --dist loadfile -m "slow and not kubernetes"
 
 test-kubernetes:
 	@scripts/setup.sh test
 	@scripts/kubernetes-parts.sh
-	scripts/test-real.sh -m "not deep" tests/kubernetes
+	scripts/test-real.sh -n 2 --dist loadfile -m "not deep" tests/kubernetes
 
 check:
 	uv run --frozen ruff check .

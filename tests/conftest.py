@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import Producer
 
 from leadline.cli.main import main
 
@@ -31,6 +33,33 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     collect across a second would name one test in two ways, and none would run.
     """
     return argname if isinstance(val, bytes) else None
+
+
+# Files of long tests that share nothing but the session's lab: any worker may take any of them.
+_APART = (
+    "tests/docs/test_guides.py",
+    "tests/docs/test_readme.py",
+    "tests/real/test_ceph_failures.py",
+    "tests/real/test_ceph_targets.py",
+    "tests/real/test_fleet.py",
+    "tests/real/test_lab.py",
+    "tests/real/test_run.py",
+)
+
+
+class Schedule(LoadFileScheduling):
+    """`--dist loadfile` with smaller and larger parts: tests of `_APART` one by one, all of ZFS on
+    one worker, as a machine has one daemon of zfs-fuse."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        if file.startswith("tests/real/test_zfs"):
+            return "zfs"
+        return nodeid if file in _APART else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedule | None:
+    return Schedule(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture

@@ -136,10 +136,10 @@ def sweep_abandoned() -> None:
     for state in states().glob("*.json"):
         try:
             cluster = json.loads(state.read_text())
+            if started(cluster["pid"]) != cluster["started"]:
+                sweep(state)
         except FileNotFoundError:
-            continue  # Its own keeper swept it just now.
-        if started(cluster["pid"]) != cluster["started"]:
-            sweep(state)
+            continue  # Its own keeper, or another session, swept it just now.
 
 
 if __name__ == "__main__":
