@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
-from xdist.workermanage import Producer
 
 from leadline.cli.main import main
 
@@ -47,19 +46,22 @@ _APART = (
 )
 
 
-class Schedule(LoadFileScheduling):
-    """`--dist loadfile` with smaller and larger parts: tests of `_APART` one by one, all of ZFS on
-    one worker, as a machine has one daemon of zfs-fuse."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        if file.startswith("tests/real/test_zfs"):
-            return "zfs"
-        return nodeid if file in _APART else file
+def _part(nodeid: str) -> str:
+    """The part of a suite that one worker runs, by the name of a test."""
+    file = nodeid.partition("::")[0]
+    # A machine has one daemon of zfs-fuse.
+    if file.startswith("tests/real/test_zfs"):
+        return "zfs"
+    return nodeid if file in _APART else file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedule | None:
-    return Schedule(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """`--dist loadfile`, with smaller and larger parts than files."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = _part
+    return scheduler
 
 
 @pytest.fixture

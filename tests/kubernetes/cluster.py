@@ -10,15 +10,15 @@ and controller manager only, without namespaces.
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import secrets
 import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,7 @@ class Cluster:
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
         self._killed: set[str] = set()
         self._paths: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._connections: dict[int, http.client.HTTPSConnection] = {}
         self.network = _network(number or 0, whole=whole)
 
     def __enter__(self) -> Cluster:
@@ -137,6 +138,8 @@ class Cluster:
 
     def stop(self) -> None:
         """End every process and remove every trace. Idempotent."""
+        while self._connections:
+            self._connections.popitem()[1].close()
         if self._keeper is not None:
             self._keeper.close()
             self._keeper = None
@@ -302,23 +305,46 @@ class Cluster:
         kind: str = "application/json",
     ) -> Any:
         """One call of the API; JSON answers parsed. Refused, or OSError where nothing answers."""
-        request = urllib.request.Request(
-            self.server + path,
-            data=None if body is None else json.dumps(body).encode(),
-            method=method,
-            headers={"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": kind},
-        )
-        trusted = ssl.create_default_context(cafile=self.folder / "certs" / "apiserver.crt")
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
-        )
+        text = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": kind}
         try:
-            with opener.open(request, timeout=20) as answer:
-                text = answer.read()
-        except urllib.error.HTTPError as refusal:
-            with refusal:
-                raise Refused(refusal.code, refusal.read().decode(errors="replace")) from None
-        return json.loads(text) if text.startswith(b"{") else text.decode()
+            status, answer = self._exchange(method, path, text, headers)
+        except http.client.HTTPException as fault:
+            raise ConnectionError(f"half an answer: {fault!r}") from fault
+        if status >= 400:
+            raise Refused(status, answer.decode(errors="replace"))
+        return json.loads(answer) if answer.startswith(b"{") else answer.decode()
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        """Status and text of an answer. A connection for each thread is kept for reading: most
+        of the time of a short request goes into a new one, at both ends."""
+        thread = threading.get_ident()
+        kept = self._connections.pop(thread, None)
+        if kept is not None and method != "GET":
+            kept.close()
+            kept = None
+        connection = kept or self._connection()
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as fault:
+            connection.close()
+            if kept is None or isinstance(fault, TimeoutError):
+                raise
+            # The server has ended it meanwhile.
+            return self._exchange(method, path, body, headers)
+        self._connections[thread] = connection
+        return status, text
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        trusted = ssl.create_default_context(cafile=self.folder / "certs" / "apiserver.crt")
+        network = self.network
+        return http.client.HTTPSConnection(
+            network.node, network.api_port, timeout=20, context=trusted
+        )
 
     def apply(self, manifest: dict[str, Any], *, user: str = "admin") -> Any:
         """Server-side apply of one object."""

@@ -282,8 +282,9 @@ def ground() -> Iterator[int]:
 
 
 @pytest.fixture
-def second(whole: None, ground: int, tmp_path: Path) -> Iterator[Second]:
-    number, folder = free_number(), tmp_path / "second"
+def second(whole: None, ground: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Second]:
+    # A short path, as the kubelet's sockets lie below it.
+    number, folder = free_number(), tmp_path_factory.mktemp("second") / "it"
     mounts = Path(f"/proc/{ground}/mounts")
     before = look(number, mounts)
     process = subprocess.Popen(

@@ -33,7 +33,15 @@ from leadline.runner.ports import Journal
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget
 from tests.kubernetes.cluster import NODE, Cluster, Refused
-from tests.kubernetes.driving import MIB, Leadline, everything, nothing_left, ours
+from tests.kubernetes.driving import (
+    MIB,
+    Leadline,
+    Manifest,
+    applied,
+    everything,
+    nothing_left,
+    ours,
+)
 from tests.kubernetes.guest_double import GuestDouble
 from tests.kubernetes.kubevirt_double import KubeVirtDouble
 from tests.kubernetes.objects import binding
@@ -135,15 +143,13 @@ def kubevirt(double: KubeVirtDouble) -> Iterator[KubeVirtDouble]:
     double.reset()
 
 
-def _bind(cluster: Cluster, user: str) -> None:
+def _rights(user: str) -> list[Manifest]:
     """The shipped rights of a run with virtual machines, and no others."""
-    for name in ("run", "run-vm"):
-        for item in yaml.safe_load_all((RBAC / f"{name}.yaml").read_text()):
-            if item:
-                cluster.apply(item)
-                if item["kind"] == "ClusterRole":
-                    role = item["metadata"]["name"]
-                    cluster.apply(binding(f"{role}-{user}", role, user))
+    texts = [(RBAC / f"{name}.yaml").read_text() for name in ("run", "run-vm")]
+    roles = [item for text in texts for item in yaml.safe_load_all(text) if item]
+    assert {role["kind"] for role in roles} == {"ClusterRole"}
+    names = [role["metadata"]["name"] for role in roles]
+    return roles + [binding(f"{name}-{user}", name, user) for name in names]
 
 
 def test_a_run_measures_in_virtual_machines_and_leaves_nothing(
@@ -152,12 +158,11 @@ def test_a_run_measures_in_virtual_machines_and_leaves_nothing(
     """As a user with the shipped rights only, who finds two volumes of the right size, fio's own
     results of both, where they ran, and then nothing."""
     cluster = kubevirt.cluster
-    _bind(cluster, "runner")
     leadline = Leadline(cluster=cluster, folder=tmp_path, user="runner")
     plan = leadline.plan(
         "two=storageclass:block?runner=vm&vm=medium&count=2&size=1Gi", cluster={"vm": BOOT}
     )
-    with nothing_left(cluster):
+    with applied(cluster, *_rights("runner")), nothing_left(cluster):
         leadline("run", plan).answered()
     assert kubevirt.guests == {}
     (trial,) = leadline.trials()
