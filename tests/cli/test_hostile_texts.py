@@ -38,15 +38,20 @@ def squeezed(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Imported runs with the texts as targets, `wrong` one with unstable repeats, and a run with
-    counters of their layers."""
+    """Imported runs with the texts as targets, `few` with two of them only, `wrong` with unstable
+    repeats, and a run with counters of their layers."""
     folder = tmp_path_factory.mktemp("hostile")
-    for run, shares in (("one", (0.99, 1.01)), ("two", (1.3, 1.31)), ("wrong", (0.3, 1, 2))):
+    for run, texts, shares in (
+        ("one", TEXTS, (0.99, 1.01)),
+        ("two", TEXTS, (1.3, 1.31)),
+        ("few", TEXTS[:2], (0.99, 1.01)),
+        ("wrong", TEXTS, (0.3, 1, 2)),
+    ):
         table = folder / f"{run}.csv"
         with table.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(HEAD.split(","))
-            for number, text in enumerate(TEXTS):
+            for number, text in enumerate(texts):
                 for depth in DEPTHS:
                     for share in shares:
                         rate = share * (900 + 10 * number) * depth**0.7
@@ -226,15 +231,15 @@ ASKED = (
     ("audit", "{}"),
     ("verify", "{}"),
     ("compare", "{}", "{}"),
-    ("compare", "one", "--by", "{}"),
-    ("compare", "one", "two", "--band", "{}"),
-    ("rank", "one", "--objective", "{}"),
-    ("rank", "one", "--for", "{}"),
-    ("recommend", "one", "--for", "{}"),
-    ("scale", "one", "--latency-limit", "{}"),
-    ("scale", "one", "--by", "{}"),
+    ("compare", "few", "--by", "{}"),
+    ("compare", "few", "two", "--band", "{}"),
+    ("rank", "few", "--objective", "{}"),
+    ("rank", "few", "--for", "{}"),
+    ("recommend", "few", "--for", "{}"),
+    ("scale", "few", "--latency-limit", "{}"),
+    ("scale", "few", "--by", "{}"),
     ("layers", "streams", "--target", "{}"),
-    ("report", "one", "-o", "{}"),
+    ("report", "few", "-o", "{}"),
     ("explain", "{}"),
     ("schema", "{}"),
     ("check", "{}"),
