@@ -25,10 +25,11 @@ from leadline.report.document import (
     Kind,
     LineChart,
     Mark,
+    StripChart,
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import delta_legend, heat_ratio, level, line_plot, row_chart
+from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
 from leadline.version import __version__
 
@@ -107,7 +108,7 @@ def _template(ready_to_print: bool) -> Template:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
-        delta_legend=delta_legend,
+        panel_legend=panel_legend,
         ending=_ending,
         grouped=_grouped,
         heat_ratio=heat_ratio,
@@ -147,7 +148,7 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
     """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
 
     def kind(block: Block) -> str:
-        if isinstance(block, DeltaChart) and block.panel:
+        if isinstance(block, DeltaChart | StripChart) and block.panel:
             return "panels"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
