@@ -130,11 +130,11 @@ class FindingItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code and severity, with their remedies."""
+    """Findings of one code and severity, with what to do about most of them."""
 
     mark: Mark
     items: tuple[FindingItem, ...]
-    remedies: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -626,9 +626,10 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
             FindingGroup(
                 mark=mark,
                 items=tuple(map(_finding_item, given)),
-                remedies=tuple(dict.fromkeys(finding.remedy for finding in given)),
+                remedy=Counter(finding.remedy for finding in given).most_common(1)[0][0],
             )
             for mark, given in gathered.items()
+            if given
         )
     )
 

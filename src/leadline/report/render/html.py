@@ -109,7 +109,10 @@ def _template(ready_to_print: bool) -> Template:
         paper=ready_to_print,
         cells=_cells,
         panel_legend=panel_legend,
+        dots=_is_matrix,
         ending=_ending,
+        footnote=_footnote,
+        sign=_SIGNS.__getitem__,
         grouped=_grouped,
         heat_ratio=heat_ratio,
         heat_level=level,
@@ -156,11 +159,28 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
 
 
 def _slots(table: Table) -> list[int]:
-    """Count the marks of each column, at most four, so that its digits are aligned."""
-    return [
-        min(4, max((len(row[index].marks) for row in table.rows), default=0))
-        for index in range(len(table.columns))
-    ]
+    """1 for each column with marks, so that its digits are aligned."""
+    return [int(any(row[index].marks for row in table.rows)) for index in range(len(table.columns))]
+
+
+_SIGNS = {Severity.ERROR: "✕", Severity.WARNING: "▲", Severity.INFO: "○"}
+_MEANINGS = {
+    Severity.ERROR: "refused",
+    Severity.WARNING: "warning",
+    Severity.INFO: "information",
+}
+
+
+def _footnote(table: Table) -> str:
+    """Explain the marks in a table."""
+    shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
+    return ", ".join(f"{_SIGNS[one]} {_MEANINGS[one]}" for one in Severity if one in shown)
+
+
+def _is_matrix(table: Table) -> bool:
+    """Whether a table has marks alone, without texts."""
+    cells = [cell for row in table.rows for cell in row[1:]]
+    return bool(cells) and not any(cell.text for cell in cells)
 
 
 def _cells(

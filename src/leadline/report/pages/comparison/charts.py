@@ -103,7 +103,7 @@ def _largest_changes(cells: _Cells, heading: str) -> tuple[_Cells, str]:
     return keep_largest(changes, log_change, MOST_ROWS), f"{heading}: {note}"
 
 
-def _labels(cells: _Cells) -> list[str]:
+def cell_labels(cells: _Cells) -> list[str]:
     """Label rows by the parts in which the cells differ."""
     targets = {cell.target for cell in cells}
     workloads = {cell.workload for cell in cells}
@@ -143,7 +143,7 @@ def delta_chart(anchor: str, heading: str, cells: _Cells, choice: str = "") -> D
             text=_delta_text(cell),
             band=cell.judgement.band,
         )
-        for cell, label in zip(worst_first, _labels(worst_first), strict=True)
+        for cell, label in zip(worst_first, cell_labels(worst_first), strict=True)
     )
     scale = ratio_scale("change, logarithmic axis of ratios", rows)
     return DeltaChart(id=anchor, title=heading, scale=scale, rows=rows, choice=choice)
@@ -301,7 +301,7 @@ def _bar_chart(
                 label=label,
                 bars=tuple(_bar(number, figure) for number, figure in enumerate(_figures(cell))),
             )
-            for cell, label in zip(shown, _labels(shown), strict=True)
+            for cell, label in zip(shown, cell_labels(shown), strict=True)
         ),
         choice=choice,
     )
@@ -350,7 +350,7 @@ def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
         tracks = [_tracks(cell, trials) for cell in shown]
         rows = [
             StripRow(label=label, tracks=own)
-            for label, own in zip(_labels(shown), tracks, strict=True)
+            for label, own in zip(cell_labels(shown), tracks, strict=True)
             if any(track.strips for track in own)
         ]
         if rows:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.accounts import Share
 from leadline.analysis.explain.facts import RoundTripCost
+from leadline.analysis.figures import CellFigure
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, table, word
@@ -26,7 +27,12 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.charts import delta_chart, leveled_cells, log_change
+from leadline.report.pages.comparison.charts import (
+    cell_labels,
+    delta_chart,
+    leveled_cells,
+    log_change,
+)
 from leadline.report.pages.comparison.explanations import (
     effect_texts,
     estimate_text,
@@ -401,6 +407,59 @@ def _count(completed: Sequence[int] | None) -> Cell:
         return Cell(text=MISSING, note="on neither system", missing=True)
     text = f"{base:,} / {other:,}"
     return Cell(text=text, sort=float(base + other), missing=not (base and other))
+
+
+# Cells of the table of findings; those with the most findings.
+_MOST_FOUND = 40
+
+
+def findings_table(comparison: Comparison, marks: SideMarks) -> Table | None:
+    """Build cells x findings of either system, a sign for each; None without any."""
+    cells = rates(comparison) or comparison.cells
+    found: list[tuple[dict[str, Mark], ...]] = []
+    for cell in cells:
+        rows = ((cell.baseline_cell, marks.baseline), (cell.candidate_cell, marks.candidate))
+        found.append(
+            tuple(
+                {one.code: one for one in _all_marks(row, own)} if row else {} for row, own in rows
+            )
+        )
+    codes = {
+        (-one.severity.order, code) for own in found for each in own for code, one in each.items()
+    }
+    columns = [
+        (code, system)
+        for _, code in sorted(codes)
+        for system in (0, 1)
+        if any(code in own[system] for own in found)
+    ]
+    if not columns:
+        return None
+    labelled = list(zip(cell_labels(cells), found, strict=True))
+    shown = keep_largest(labelled, lambda row: sum(map(len, row[1])), _MOST_FOUND)
+    rest = f", the {len(shown)} of {len(found):,} with the most" if len(shown) < len(found) else ""
+    names = system_names(comparison)
+    titles = (Column(title=code, unit=names[system]) for code, system in columns)
+    return table(
+        "findings-by-cell",
+        ("cell", *titles),
+        (
+            (label, *(_sign(own[system].get(code)) for code, system in columns))
+            for label, own in shown
+        ),
+        caption=f"Findings by cell{rest}",
+    )
+
+
+def _all_marks(row: CellFigure, marks: Marks) -> Iterable[Mark]:
+    """Yield the marks of a cell, without those of the whole run."""
+    for figure in row.metrics:
+        yield from marks.for_number(figure.finding_marks)
+        yield from marks.for_row(figure.finding_marks)
+
+
+def _sign(mark: Mark | None) -> Cell:
+    return Cell(text="", marks=(mark,) if mark else ())
 
 
 def round_trips_table(comparison: Comparison) -> Table | None:
