@@ -130,7 +130,7 @@ class FindingItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code and severity, with what to do about most of them."""
+    """Findings of one code and severity, with what to do about the first."""
 
     mark: Mark
     items: tuple[FindingItem, ...]
@@ -284,10 +284,11 @@ class StripChart(_Chart):
 
 
 class Stroke(StrEnum):
-    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a fitted line
+    """`marked`: a line with a mark at each point; `curve`: with marks only at points with a text; `dots`: small marks alone; `thin`: a fitted line
     without marks; `faint`: a line for reference."""
 
     MARKED = "marked"
+    CURVE = "curve"
     DOTS = "dots"
     THIN = "thin"
     FAINT = "faint"
@@ -329,7 +330,8 @@ class LineChart(_Chart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`:
+    one of several on the same scales, next to each other, with a `note` below its title.
     """
 
     series: tuple[str, ...]
@@ -340,6 +342,8 @@ class LineChart(_Chart):
     rules: tuple[Rule, ...] = ()
     pins: tuple[Pin, ...] = ()
     drawn: bool = False
+    panel: bool = False
+    note: str = ""
 
     def look(self, series: int) -> Look:
         return self.looks[series] if self.looks else Look(hue=series, dash=series % 4)
@@ -626,7 +630,7 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
             FindingGroup(
                 mark=mark,
                 items=tuple(map(_finding_item, given)),
-                remedy=Counter(finding.remedy for finding in given).most_common(1)[0][0],
+                remedy=given[0].remedy,
             )
             for mark, given in gathered.items()
             if given

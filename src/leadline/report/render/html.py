@@ -148,11 +148,14 @@ def _packed(text: str) -> str:
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
+    """Group consecutive blocks of one kind; `plots`, `panels` and `curves` are drawn next to each
+    other."""
 
     def kind(block: Block) -> str:
         if isinstance(block, DeltaChart | StripChart) and block.panel:
             return "panels"
+        if isinstance(block, LineChart) and block.panel:
+            return "curves"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
     return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
@@ -174,7 +177,9 @@ _MEANINGS = {
 def _footnote(table: Table) -> str:
     """Explain the marks in a table."""
     shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
-    return ", ".join(f"{_SIGNS[one]} {_MEANINGS[one]}" for one in Severity if one in shown)
+    return ", ".join(
+        f"{_SIGNS[one]} {_MEANINGS[one]}" for one in reversed(Severity) if one in shown
+    )
 
 
 def _is_matrix(table: Table) -> bool:

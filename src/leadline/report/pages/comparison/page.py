@@ -21,10 +21,10 @@ from leadline.report.document import (
 )
 from leadline.report.pages.comparison.charts import (
     bar_charts,
-    curve_blocks,
     explanation_chart,
     heat_map,
     pattern_of,
+    percentile_blocks,
     strip_charts,
 )
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
@@ -82,11 +82,11 @@ def comparison_document(
         summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
         sections=(
             *_explanations(comparison, tabled=True),
-            *changes_sections(comparison, marks),
-            *_curves(comparison),
+            *_latency(comparison),
             *_trials(comparison),
             *(_findings(marks, comparison) if comparison.cells else ()),
             _differences(comparison),
+            *changes_sections(comparison, marks),
             *_scorecards(comparison),
             *_totals(comparison),
             _matrix(comparison),
@@ -350,9 +350,10 @@ def _trials(comparison: Comparison) -> tuple[Section, ...]:
     return (Section(heading="Trials", id="trials", blocks=tuple(blocks)),)
 
 
-def _curves(comparison: Comparison) -> tuple[Section, ...]:
-    blocks = curve_blocks(comparison)
-    return (Section(heading="Curves", id="curves-section", blocks=blocks),) if blocks else ()
+def _latency(comparison: Comparison) -> tuple[Section, ...]:
+    blocks = percentile_blocks(comparison)
+    heading = "Latency percentiles"
+    return (Section(heading=heading, id="latency", blocks=blocks),) if blocks else ()
 
 
 def _bottom_line(comparison: Comparison) -> Section:

@@ -572,7 +572,7 @@ def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section,
         chart = delta_chart(anchor, heading, choice.cells, f"change-{choice.key}")
         blocks += [chart] if chart else []
         blocks.append(_delta_table(choice, comparison, marks))
-    return (Section(heading="Changes", id="changes", blocks=tuple(blocks)),)
+    return (Section(heading="All results", id="changes", blocks=tuple(blocks)),)
 
 
 def _choices(comparison: Comparison) -> list[_Choice]:
