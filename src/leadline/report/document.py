@@ -284,8 +284,9 @@ class StripChart(_Chart):
 
 
 class Stroke(StrEnum):
-    """`marked`: a line with a mark at each point; `curve`: with marks only at points with a text; `dots`: small marks alone; `thin`: a fitted line
-    without marks; `faint`: a line for reference."""
+    """`marked`: a line with a mark at each point; `curve`: with marks only at points with a text;
+    `dots`: small marks alone; `thin`: a fitted line without marks; `faint`: a line for
+    reference."""
 
     MARKED = "marked"
     CURVE = "curve"

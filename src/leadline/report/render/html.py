@@ -177,9 +177,8 @@ _MEANINGS = {
 def _footnote(table: Table) -> str:
     """Explain the marks in a table."""
     shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
-    return ", ".join(
-        f"{_SIGNS[one]} {_MEANINGS[one]}" for one in reversed(Severity) if one in shown
-    )
+    ordered = sorted(shown, key=lambda severity: -severity.order)
+    return ", ".join(f"{_SIGNS[severity]} {_MEANINGS[severity]}" for severity in ordered)
 
 
 def _is_matrix(table: Table) -> bool:
@@ -222,7 +221,7 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
         return "" if number else ' data-sort=""'
     if cell.sort == cell.text and not number:
         return ""
-    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.9g}"
+    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.6g}"
     return f' data-sort="{escape(key)}"'
 
 

@@ -502,13 +502,11 @@ def _tail_text(cell: ComparedCell | None) -> str:
     """`p99 782 us -> 2.61 ms, worse`."""
     if cell is None or not (cell.baseline and cell.candidate):
         return ""
-    values = (cell.baseline.value, cell.candidate.value)
-    if None in values:
+    before, after = cell.baseline.value, cell.candidate.value
+    if before is None or after is None:
         return ""
-    texts = " -> ".join(
-        value_with_unit(cell.metric, value) for value in values if value is not None
-    )
-    return f"p99 {texts}, {cell.verdict.value}"
+    texts = [value_with_unit(cell.metric, value) for value in (before, after)]
+    return f"p99 {' -> '.join(texts)}, {cell.verdict.value}"
 
 
 def pattern_of(run: Run) -> Mapping[tuple[str, str], str]:

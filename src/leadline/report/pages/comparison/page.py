@@ -86,7 +86,7 @@ def comparison_document(
             *_trials(comparison),
             *(_findings(marks, comparison) if comparison.cells else ()),
             _differences(comparison),
-            *changes_sections(comparison, marks),
+            *changes_sections(comparison, marks, charted=not shows_all(comparison)),
             *_scorecards(comparison),
             *_totals(comparison),
             _matrix(comparison),
