@@ -7,7 +7,7 @@ from statistics import geometric_mean, median
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.verdicts import Verdict
-from leadline.archive.records import TrialStatus
+from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory, Osd
@@ -15,10 +15,14 @@ from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, quantity, table, word
 from leadline.report.document import (
+    Bar,
+    BarChart,
+    BarGroup,
     Branch,
     Cell,
     Column,
     Kind,
+    Scale,
     Table,
     Tree,
 )
@@ -28,6 +32,7 @@ from leadline.report.pages.comparison.headline import having, rates
 from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
+from leadline.report.pages.run.charts import keep_largest, value_axis
 from leadline.report.pages.run.conditions import engine_texts, moment
 from leadline.report.words import (
     NOT_SHOWN,
@@ -36,10 +41,11 @@ from leadline.report.words import (
     count_text,
     judged,
     listed,
+    place,
     ratios,
     short,
 )
-from leadline.units import format_size
+from leadline.units import format_latency, format_size
 
 
 def read_write_table(comparison: Comparison) -> Table | None:
@@ -173,6 +179,8 @@ def _refused(cell: ComparedCell) -> bool:
 # Busy share from which the cores are the limit. The share is of whole trials: starting and ending
 # the engine takes about a tenth of one.
 BUSY = 0.80
+# Target, workload and level.
+_Work = tuple[str, str, str]
 _LEAVES = 12
 _PATHS = 3
 
@@ -319,16 +327,101 @@ def busy_shares(comparison: Comparison) -> Mapping[CellKey, float]:
     return found
 
 
-def _busy(side: Side) -> Mapping[tuple[str, str, str], float]:
-    shares: dict[tuple[str, str, str], list[float]] = {}
-    names = set(side.targets.values())
-    for trial in (trial for run in side.runs for trial in run.trials):
-        record = trial.record
-        completed = record.status is TrialStatus.COMPLETED and record.target in names
-        if completed and record.processor is not None:
-            key = (record.target, record.workload, record.level)
-            shares.setdefault(key, []).append(record.processor.busy_share)
+def _busy(side: Side) -> Mapping[_Work, float]:
+    shares: dict[_Work, list[float]] = {}
+    for key, _, processor in _processors(side):
+        shares.setdefault(key, []).append(processor.busy_share)
     return {key: median(values) for key, values in shares.items()}
+
+
+def _processors(side: Side) -> Iterable[tuple[_Work, str, Processor]]:
+    """Yield (target, workload and level; trial; processor) of the completed trials."""
+    names = set(side.targets.values())
+    for part in side.parts:
+        for trial in part.run.trials:
+            record = trial.record
+            completed = record.status is TrialStatus.COMPLETED and record.target in names
+            if completed and record.processor is not None:
+                name = f"{part.run.id}:{record.trial}" if side.repeats else record.trial
+                yield (record.target, record.workload, record.level), name, record.processor
+
+
+# Rows of the chart; those with the most processor time.
+_MOST_WORK = 24
+
+
+def processor_chart(comparison: Comparison) -> BarChart | None:
+    """Chart the processor time of the load generator's machine for each I/O, the median over
+    trials: busy cores / IOPS of all operations. None where it was not recorded.
+
+    In a lab the machine also runs the storage.
+    """
+    sides = (comparison.baseline, comparison.candidate)
+    measured = [_processor_times(side, number, comparison) for number, side in enumerate(sides)]
+    works = [work for work in measured[0] if work in measured[1]]
+    if not works:
+        return None
+    shown = keep_largest(works, lambda work: max(own[work][0] for own in measured), _MOST_WORK)
+    rest = f", {len(shown)} of {len(works):,}" if len(shown) < len(works) else ""
+    several = len({workload for _, workload, _ in shown}) > 1
+    low, high, ticks = value_axis(
+        Metric.LATENCY_MEAN, [own[work][0] for own in measured for work in shown]
+    )
+    return BarChart(
+        id="processor-time",
+        title=f"Processor time of the load generator for each I/O{rest}",
+        series=(short(sides[0].name), short(sides[1].name)),
+        scale=Scale(
+            title="busy cores / IOPS; share of all cores",
+            log=False,
+            low=low,
+            high=high,
+            ticks=ticks,
+        ),
+        groups=tuple(
+            BarGroup(
+                label=place(short(target), short(workload) if several else "", level),
+                bars=tuple(
+                    Bar(
+                        series=number,
+                        value=own[target, workload, level][0],
+                        text=f"{format_latency(own[target, workload, level][0])}, "
+                        f"{own[target, workload, level][1]:.0%} busy",
+                    )
+                    for number, own in enumerate(measured)
+                ),
+            )
+            for target, workload, level in shown
+        ),
+    )
+
+
+def _processor_times(
+    side: Side, system: int, comparison: Comparison
+) -> Mapping[_Work, tuple[float, float]]:
+    """Compute (seconds for each I/O, busy share), medians over trials, by the name of the compared
+    target, workload and level."""
+    rates_of: dict[_Work, dict[str, float]] = {}
+    rows: dict[_Work, _Work] = {}
+    for cell in comparison.cells:
+        row = (cell.baseline_cell, cell.candidate_cell)[system]
+        if cell.metric is not Metric.IOPS or row is None or cell.op is Op.TOTAL:
+            continue
+        key = (row.target, row.planned_workload, row.level)
+        rows[key] = (cell.target, cell.workload, cell.level)
+        for trial in row.metric(Metric.IOPS).trials:
+            own = rates_of.setdefault(key, {})
+            own[trial.trial] = own.get(trial.trial, 0.0) + (trial.value or 0.0)
+    found: dict[_Work, list[tuple[float, float]]] = {}
+    for key, trial, processor in _processors(side):
+        rate = rates_of.get(key, {}).get(trial, 0.0)
+        if rate > 0:
+            spent = processor.busy_share * processor.cores / rate
+            found.setdefault(rows[key], []).append((spent, processor.busy_share))
+    return {
+        work: (median(spent for spent, _ in values), median(share for _, share in values))
+        for work, values in found.items()
+    }
 
 
 def busy_text(shares: Mapping[CellKey, float]) -> str:
