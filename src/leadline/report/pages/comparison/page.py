@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison
-from leadline.analysis.explain.facts import RoundTripCost
+from leadline.analysis.explain.facts import RoundTripCost, RoundTripEvidence
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
 from leadline.report.cells import slug, table
@@ -252,6 +252,8 @@ def _explanations(comparison: Comparison, *, tabled: bool = False) -> tuple[Sect
     for explanation, text in zip(comparison.explanations, texts, strict=True):
         if tabled and isinstance(explanation, RoundTripCost):
             text = " ".join(remarks(explanation, short))
+        if tabled and isinstance(explanation, RoundTripEvidence) and not explanation.unchanged:
+            continue  # the summary has the counts
         cells = dict.fromkeys(where(comparison.cells[index]) for index in explanation.cells)
         items += [(listed(cells, 3) or NOT_SHOWN, text)] if text else []
     if not tabled:
@@ -339,8 +341,8 @@ def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
 def _trials(comparison: Comparison) -> tuple[Section, ...]:
     strips, processor = strip_charts(comparison), processor_chart(comparison)
     if strips:
-        drawn = (*strips, *([processor] if processor else []))
-        return (Section(heading="Trials", id="trials", blocks=drawn),)
+        drawn: list[Block] = [*strips, *([processor] if processor else [])]
+        return (Section(heading="Trials", id="trials", blocks=tuple(drawn)),)
     charts = bar_charts(comparison)
     if not charts:
         return ()

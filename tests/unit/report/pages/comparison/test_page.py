@@ -22,7 +22,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
 from leadline.archive.verify import verify
 from leadline.findings import Finding, Severity
-from leadline.metrics import Op
+from leadline.metrics import Metric, Op
 from leadline.report.curves import percentiles_of
 from leadline.report.document import (
     BarChart,
@@ -372,7 +372,7 @@ def test_one_wide_interval_does_not_squeeze_the_others() -> None:
     assert ratio_scale("", chart.rows).high < 2
 
 
-# --- few words --------------------------------------------------------------------------------------
+# --- few words ----------------------------------------------------------------------------------
 
 # Elements whose words a reader looks up rather than reads.
 LOOKED_UP = frozenset(("table", "figure", "svg", "script"))
@@ -478,3 +478,30 @@ def test_a_percentile_curve_goes_through_the_percentiles_of_the_table(
             known = set(percentiles_of(row).values())
             marked = {point[1] for point, text in zip(line.points, line.texts, strict=True) if text}
             assert marked == known
+
+
+def test_processor_time_of_an_io_is_that_of_the_busy_cores(measured: Comparison) -> None:
+    (chart,) = (
+        one
+        for one in blocks(comparison_document(measured))
+        if isinstance(one, BarChart) and one.id == "processor-time"
+    )
+    first = next(one for one in measured.cells if one.rate)
+    (run,) = measured.runs
+    trial = next(one for one in run.trials if one.record.target == "disk")
+    assert trial.record.processor
+    cores = trial.record.processor.busy_share * trial.record.processor.cores
+    ops = [
+        one.baseline.value
+        for one in measured.cells
+        if one.metric is Metric.IOPS
+        and one.op is not Op.TOTAL
+        and one.workload == first.workload
+        and one.baseline
+        and one.baseline.value
+    ]
+    assert len(ops) == 1, "one operation, so that the medians of both are of one trial"
+    group = next(one for one in chart.groups if first.workload in one.label)
+    # All trials of the archive have the same processor.
+    assert group.bars[0].value == pytest.approx(cores / ops[0], rel=1e-3)
+    assert "41 % busy" in group.bars[0].text
