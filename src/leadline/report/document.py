@@ -130,11 +130,11 @@ class FindingItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code and severity, with their remedies."""
+    """Findings of one code and severity, with what to do about the first."""
 
     mark: Mark
     items: tuple[FindingItem, ...]
-    remedies: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,11 +244,52 @@ class Line:
     texts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """A trial over time: the mean rate in each span of (begin, end) seconds, in order of time.
+    Seconds before `end_s` that are in no span have no sample."""
+
+    spans: tuple[tuple[float, float, float], ...]
+    end_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripTrack:
+    """The trials of one cell next to each other. `text` is at the end of the row."""
+
+    series: int
+    strips: tuple[Strip, ...]
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripRow:
+    """The tracks of a row share their scale, from zero. Rows of one `group` follow each other."""
+
+    label: str
+    tracks: tuple[StripTrack, ...]
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripChart(_Chart):
+    """The rate over time of every trial as strips. `series` are the legend; `panel`: one of several
+    charts next to each other."""
+
+    series: tuple[str, ...]
+    rows: tuple[StripRow, ...]
+    panel: bool = False
+
+
 class Stroke(StrEnum):
-    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a fitted line
-    without marks; `faint`: a line for reference."""
+    """`marked`: a line with a mark at each point; `curve`: with marks only at points with a text;
+    `dots`: small marks alone; `thin`: a fitted line without marks; `faint`: a line for
+    reference."""
 
     MARKED = "marked"
+    CURVE = "curve"
     DOTS = "dots"
     THIN = "thin"
     FAINT = "faint"
@@ -290,7 +331,8 @@ class LineChart(_Chart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`:
+    one of several on the same scales, next to each other, with a `note` below its title.
     """
 
     series: tuple[str, ...]
@@ -301,6 +343,8 @@ class LineChart(_Chart):
     rules: tuple[Rule, ...] = ()
     pins: tuple[Pin, ...] = ()
     drawn: bool = False
+    panel: bool = False
+    note: str = ""
 
     def look(self, series: int) -> Look:
         return self.looks[series] if self.looks else Look(hue=series, dash=series % 4)
@@ -393,7 +437,7 @@ class Choices:
     options: tuple[tuple[str, str], ...]
 
 
-Chart = BarChart | LineChart | DeltaChart | HeatMap
+Chart = BarChart | LineChart | DeltaChart | HeatMap | StripChart
 Block = (
     Paragraph
     | Tiles
@@ -587,9 +631,10 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
             FindingGroup(
                 mark=mark,
                 items=tuple(map(_finding_item, given)),
-                remedies=tuple(dict.fromkeys(finding.remedy for finding in given)),
+                remedy=given[0].remedy,
             )
             for mark, given in gathered.items()
+            if given
         )
     )
 

@@ -25,10 +25,11 @@ from leadline.report.document import (
     Kind,
     LineChart,
     Mark,
+    StripChart,
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import delta_legend, heat_ratio, level, line_plot, row_chart
+from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
 from leadline.version import __version__
 
@@ -57,7 +58,7 @@ def render(
     The page's script and style are allowed by their hashes alone: a script in a name would not
     run even if it were not escaped. The last line is the SHA-256 of all lines above.
     """
-    paper, script = _source("print.css"), _source("page.js")
+    paper, script = _source("print.css"), _without_comments(_source("page.js"))
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
     page = _template(ready_to_print).render(
@@ -96,6 +97,12 @@ def _source(name: str) -> str:
     return (resources.files("leadline.report") / "templates" / name).read_text("utf-8")
 
 
+def _without_comments(script: str) -> str:
+    """Leave out comment lines and indentation: each page holds the script."""
+    lines = (line.strip() for line in script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+
+
 # Compiling takes longer than filling in a small page.
 @cache
 def _template(ready_to_print: bool) -> Template:
@@ -107,8 +114,11 @@ def _template(ready_to_print: bool) -> Template:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
-        delta_legend=delta_legend,
+        panel_legend=panel_legend,
+        dots=_is_matrix,
         ending=_ending,
+        footnote=_footnote,
+        sign=_SIGNS.__getitem__,
         grouped=_grouped,
         heat_ratio=heat_ratio,
         heat_level=level,
@@ -144,22 +154,43 @@ def _packed(text: str) -> str:
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
+    """Group consecutive blocks of one kind; `plots`, `panels` and `curves` are drawn next to each
+    other."""
 
     def kind(block: Block) -> str:
-        if isinstance(block, DeltaChart) and block.panel:
+        if isinstance(block, DeltaChart | StripChart) and block.panel:
             return "panels"
+        if isinstance(block, LineChart) and block.panel:
+            return "curves"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
     return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
 
 
 def _slots(table: Table) -> list[int]:
-    """Count the marks of each column, at most four, so that its digits are aligned."""
-    return [
-        min(4, max((len(row[index].marks) for row in table.rows), default=0))
-        for index in range(len(table.columns))
-    ]
+    """1 for each column with marks, so that its digits are aligned."""
+    return [int(any(row[index].marks for row in table.rows)) for index in range(len(table.columns))]
+
+
+_SIGNS = {Severity.ERROR: "✕", Severity.WARNING: "▲", Severity.INFO: "○"}
+_MEANINGS = {
+    Severity.ERROR: "refused",
+    Severity.WARNING: "warning",
+    Severity.INFO: "information",
+}
+
+
+def _footnote(table: Table) -> str:
+    """Explain the marks in a table."""
+    shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
+    ordered = sorted(shown, key=lambda severity: -severity.order)
+    return ", ".join(f"{_SIGNS[severity]} {_MEANINGS[severity]}" for severity in ordered)
+
+
+def _is_matrix(table: Table) -> bool:
+    """Whether a table has marks alone, without texts."""
+    cells = [cell for row in table.rows for cell in row[1:]]
+    return bool(cells) and not any(cell.text for cell in cells)
 
 
 def _cells(
@@ -196,7 +227,7 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
         return "" if number else ' data-sort=""'
     if cell.sort == cell.text and not number:
         return ""
-    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.9g}"
+    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.6g}"
     return f' data-sort="{escape(key)}"'
 
 

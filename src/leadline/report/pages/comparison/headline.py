@@ -113,6 +113,17 @@ class Part:
         return f"{verb} {span}{size} ({_counts(self.cells)})"
 
     @property
+    def brief(self) -> str:
+        """`writes 20.4 % fewer IOPS overall`, without counts. Raises ValueError without a changed
+        cell."""
+        verb = {Op.TOTAL: "does mixed reads and writes"}.get(self.op, OP_NOUNS[self.op])
+        size = f" in {self.blocks}" if self.blocks else ""
+        if self.shifted:
+            return f"{verb} {self.overall_text}{size} overall ({self.bounds})"
+        conclusive = changed(self.cells)
+        return f"{verb} {span_text(ratios(conclusive), *words_of(conclusive))}{size}"
+
+    @property
     def overall_text(self) -> str:
         """`20.4 % fewer IOPS`. Raises ValueError without an overall effect."""
         return span_text([self.overall.ratio] if self.overall else [], *words_of(self.cells))
@@ -208,9 +219,13 @@ def _sentence(parts: Sequence[Part], names: tuple[str, str]) -> str:
     along = [part.text for part in parts if part.direction is first]
     against = [part.text for part in parts if part.direction is not first]
     directions = [listed(texts) for texts in (along, against) if texts]
+    return f"{names[1]} vs {names[0]}: {' but '.join(directions)}{basis_text(parts)}."
+
+
+def basis_text(parts: Sequence[Part]) -> str:
+    """Return `; single trials` where no changed cell has repeats."""
     evidence = {cell.judgement.evidence for part in parts for cell in changed(part.cells)}
-    basis = "; single trials" if evidence <= {Evidence.ONE_NUMBER, Evidence.WITHIN_RUN} else ""
-    return f"{names[1]} vs {names[0]}: {' but '.join(directions)}{basis}."
+    return "; single trials" if evidence <= {Evidence.ONE_NUMBER, Evidence.WITHIN_RUN} else ""
 
 
 def _counts(cells: Sequence[ComparedCell]) -> str:

@@ -74,6 +74,12 @@ def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
     return (tiles, Columns(parts=parts))
 
 
+def shows_all(comparison: Comparison) -> bool:
+    """Return whether a reader finds the rate and the p99 latency of every cell on the first screen:
+    there are so few."""
+    return bool(_panels(comparison)) and len(rates(comparison)) <= _MOST_ROWS
+
+
 # --- tiles --------------------------------------------------------------------------------------
 
 

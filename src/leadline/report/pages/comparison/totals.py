@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import geometric_mean, median
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.verdicts import Verdict
-from leadline.archive.records import TrialStatus
+from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory, Osd
@@ -15,15 +16,14 @@ from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, quantity, table, word
 from leadline.report.document import (
-    Block,
+    Bar,
+    BarChart,
+    BarGroup,
     Branch,
-    Bullets,
     Cell,
     Column,
-    Columns,
-    KeyValues,
     Kind,
-    Paragraph,
+    Scale,
     Table,
     Tree,
 )
@@ -33,6 +33,7 @@ from leadline.report.pages.comparison.headline import having, rates
 from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
+from leadline.report.pages.run.charts import keep_largest, value_axis
 from leadline.report.pages.run.conditions import engine_texts, moment
 from leadline.report.words import (
     NOT_SHOWN,
@@ -41,10 +42,11 @@ from leadline.report.words import (
     count_text,
     judged,
     listed,
+    place,
     ratios,
     short,
 )
-from leadline.units import format_size
+from leadline.units import format_iops, format_latency, format_size
 
 
 def read_write_table(comparison: Comparison) -> Table | None:
@@ -178,42 +180,44 @@ def _refused(cell: ComparedCell) -> bool:
 # Busy share from which the cores are the limit. The share is of whole trials: starting and ending
 # the engine takes about a tenth of one.
 BUSY = 0.80
+# Target, workload and level.
+_Work = tuple[str, str, str]
 _LEAVES = 12
 _PATHS = 3
 
 
-def columns_block(comparison: Comparison) -> Columns:
-    """Build one column per system."""
+def systems_table(comparison: Comparison) -> Table:
+    """Build a row for each property and a column for each system."""
     sides = (comparison.baseline, comparison.candidate)
-    return Columns(
-        parts=tuple((short(side.name), tuple(_side(side, comparison.by))) for side in sides)
-    )
+    known = [dict(_properties(side, comparison.by)) for side in sides]
+    names = [
+        name for name in dict.fromkeys((*known[0], *known[1])) if any(k.get(name) for k in known)
+    ]
+    rows = ((name, *(own.get(name, "") for own in known)) for name in names)
+    return table("systems-table", ("", *(short(side.name) for side in sides)), rows)
 
 
-def _side(side: Side, by: By) -> Iterable[Block]:
+def _properties(side: Side, by: By) -> Iterable[tuple[str, str]]:
+    """Yield (property, text); a text is empty where the property is unknown."""
     run, plan = side.run, side.run.plan
     host = run.inventory("start")
-    created = moment(run.manifest.created_at)
-    targets = listed(side.targets.values()) if by in (By.TARGET, By.LABEL) else ""
+    yield "runs" if side.repeats else "run", listed(run.id for run in side.runs)
+    yield "imported" if plan.imported else "measured", moment(run.manifest.created_at)
+    yield "cluster", run.manifest.cluster_label
+    yield "targets", listed(side.targets.values()) if by in (By.TARGET, By.LABEL) else ""
+    if host:
+        yield "load generator", host.hostname
+        yield "its system", f"{host.operating_system}, kernel {host.kernel}"
+        yield "its processor", f"{host.cpu_model}, {count_text(host.cores, 'core')}"
+        yield "its memory", format_size(host.memory_bytes)
+    yield "below the targets", _below(side)
+    yield "engine", engine_texts(run) or "not recorded"
     profiles = f", profile {listed(plan.profiles)}" if plan.profiles else ""
-    pairs = {
-        "runs" if side.repeats else "run": listed(run.id for run in side.runs),
-        "imported" if plan.imported else "measured": created,
-        "cluster": run.manifest.cluster_label,
-        "targets": targets,
-        "load generator": host.hostname if host else "",
-        "its system": f"{host.operating_system}, kernel {host.kernel}" if host else "",
-        "its processor": f"{host.cpu_model}, {count_text(host.cores, 'core')}" if host else "",
-        "its memory": format_size(host.memory_bytes) if host else "",
-        "below the targets": _below(side),
-        "engine": engine_texts(run) or "not recorded",
-        "plan": f"{plan.description or plan.name or 'not named'}{profiles}",
-    }
-    if not plan.imported:
-        pairs["repeats"] = f"{plan.repeats:,}, in random order by seed {plan.seed}"
-    yield KeyValues(pairs=tuple((key, text) for key, text in pairs.items() if text))
+    yield "plan", f"{plan.description or plan.name or 'not named'}{profiles}"
     if plan.imported:
-        yield Paragraph(text="Imported: only recorded properties of the system are known.")
+        yield "inventory", "only recorded properties are known"
+    else:
+        yield "repeats", f"{plan.repeats:,}, in random order by seed {plan.seed}"
     for name in dict.fromkeys(plan.target(target).cluster for target in side.targets.values()):
         if name:
             yield from _cluster(side, name)
@@ -233,26 +237,23 @@ def _below(side: Side) -> str:
     return f"{shown}; {more} more" if more > 0 else shown
 
 
-def _cluster(side: Side, name: str) -> Iterable[Block]:
+def _cluster(side: Side, name: str) -> Iterable[tuple[str, str]]:
     try:
         around = side.run.kubernetes("start", name)
         inventory = side.run.cluster("start", name)
     except LeadlineError as error:
-        yield Paragraph(text=f"The inventory of {name} cannot be read: {error.fact}.")
+        yield "inventory", f"The inventory of {name} cannot be read: {error.fact}."
         return
-    if around is not None:
-        document = kubernetes_document(around, "")
-        yield Bullets(items=(document.title, *document.summary))
-        # Without the table, whose anchor would be on the page twice.
-        classes = document.sections[0].blocks
-        yield from (block for block in classes if isinstance(block, KeyValues))
-    if inventory is None:
-        if around is None:
-            yield Paragraph(text=f"The archive holds no inventory of {name}.")
-        return
-    document = inventory_document(inventory, "")
-    yield Bullets(items=(document.title, *document.summary))
-    yield crush_tree(inventory)
+    documents = [
+        *([kubernetes_document(around, "")] if around is not None else []),
+        *([inventory_document(inventory, "")] if inventory is not None else []),
+    ]
+    if not documents:
+        yield "inventory", f"The archive holds no inventory of {name}."
+    for document in documents:
+        yield "cluster", document.title
+        for number, text in enumerate(document.summary, start=1):
+            yield f"cluster, fact {number}", text
 
 
 # --- CRUSH trees --------------------------------------------------------------------------------
@@ -327,16 +328,107 @@ def busy_shares(comparison: Comparison) -> Mapping[CellKey, float]:
     return found
 
 
-def _busy(side: Side) -> Mapping[tuple[str, str, str], float]:
-    shares: dict[tuple[str, str, str], list[float]] = {}
-    names = set(side.targets.values())
-    for trial in (trial for run in side.runs for trial in run.trials):
-        record = trial.record
-        completed = record.status is TrialStatus.COMPLETED and record.target in names
-        if completed and record.processor is not None:
-            key = (record.target, record.workload, record.level)
-            shares.setdefault(key, []).append(record.processor.busy_share)
+def _busy(side: Side) -> Mapping[_Work, float]:
+    shares: dict[_Work, list[float]] = {}
+    for key, _, processor in _processors(side):
+        shares.setdefault(key, []).append(processor.busy_share)
     return {key: median(values) for key, values in shares.items()}
+
+
+def _processors(side: Side) -> Iterable[tuple[_Work, str, Processor]]:
+    """Yield (target, workload and level; trial; processor) of the completed trials."""
+    names = set(side.targets.values())
+    for part in side.parts:
+        for trial in part.run.trials:
+            record = trial.record
+            completed = record.status is TrialStatus.COMPLETED and record.target in names
+            if completed and record.processor is not None:
+                name = f"{part.run.id}:{record.trial}" if side.repeats else record.trial
+                yield (record.target, record.workload, record.level), name, record.processor
+
+
+# Rows of the chart; those with the most processor time.
+_MOST_WORK = 24
+
+
+def processor_chart(comparison: Comparison) -> BarChart | None:
+    """Chart the processor time of the load generator's machine for each I/O, the median over
+    trials: busy cores / IOPS of all operations. None where it was not recorded.
+
+    In a lab the machine also runs the storage.
+    """
+    sides = (comparison.baseline, comparison.candidate)
+    measured = [_work_done(side, number, comparison) for number, side in enumerate(sides)]
+    works = dict.fromkeys((cell.target, cell.workload, cell.level) for cell in comparison.cells)
+    known = [work for work in works if all(work in own for own in measured)]
+    if not known:
+        return None
+    shown = keep_largest(known, lambda work: max(own[work].cpu_s for own in measured), _MOST_WORK)
+    rest = f", {len(shown)} of {len(known):,}" if len(shown) < len(known) else ""
+    several = len({workload for _, workload, _ in shown}) > 1
+    times = [own[work].cpu_s for own in measured for work in shown]
+    low, high, ticks = value_axis(Metric.LATENCY_MEAN, times)
+    return BarChart(
+        id="processor-time",
+        title=f"Processor time of the load generator's machine for each I/O{rest}",
+        series=(short(sides[0].name), short(sides[1].name)),
+        scale=Scale(title="busy cores / IOPS", log=False, low=low, high=high, ticks=ticks),
+        groups=tuple(
+            BarGroup(
+                label=place(short(work[0]), short(work[1]) if several else "", work[2]),
+                bars=tuple(
+                    Bar(series=number, value=own[work].cpu_s, text=own[work].text)
+                    for number, own in enumerate(measured)
+                ),
+            )
+            for work in shown
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkDone:
+    """Medians over trials: processor time for each I/O, busy share of all cores, IOPS."""
+
+    cpu_s: float
+    busy_share: float
+    iops: float
+
+    @property
+    def text(self) -> str:
+        """`804 us at 1,296 IOPS, 65 % busy`."""
+        busy = f"{100 * self.busy_share:.0f} % busy"
+        return f"{format_latency(self.cpu_s)} at {format_iops(self.iops)} IOPS, {busy}"
+
+
+def _work_done(side: Side, system: int, comparison: Comparison) -> Mapping[_Work, _WorkDone]:
+    """Compute the work of each compared target, workload and level."""
+    iops: dict[_Work, dict[str, float]] = {}
+    compared: dict[_Work, _Work] = {}
+    for cell in comparison.cells:
+        row = (cell.baseline_cell, cell.candidate_cell)[system]
+        if cell.metric is not Metric.IOPS or row is None or cell.op is Op.TOTAL:
+            continue
+        key = (row.target, row.planned_workload, row.level)
+        compared[key] = (cell.target, cell.workload, cell.level)
+        own = iops.setdefault(key, {})
+        for trial in row.metric(Metric.IOPS).trials:
+            own[trial.trial] = own.get(trial.trial, 0.0) + (trial.value or 0.0)
+    found: dict[_Work, list[_WorkDone]] = {}
+    for key, name, processor in _processors(side):
+        rate = iops[key].get(name, 0.0) if key in iops else 0.0
+        if rate > 0:
+            spent_s = processor.busy_share * processor.cores / rate
+            done = _WorkDone(cpu_s=spent_s, busy_share=processor.busy_share, iops=rate)
+            found.setdefault(compared[key], []).append(done)
+    return {
+        work: _WorkDone(
+            cpu_s=median(one.cpu_s for one in done),
+            busy_share=median(one.busy_share for one in done),
+            iops=median(one.iops for one in done),
+        )
+        for work, done in found.items()
+    }
 
 
 def busy_text(shares: Mapping[CellKey, float]) -> str:
