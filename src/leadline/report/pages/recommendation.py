@@ -21,15 +21,17 @@ from leadline.analysis.verdicts import Evidence, Reason, Verdict
 from leadline.archive.reader import Run
 from leadline.report.cells import bullets, number, number_column, quantity, records_table, section
 from leadline.report.document import Cell, Column, Document, Section
-from leadline.report.pages.ranking import (
+from leadline.report.pages.protection import (
     access_text,
     apart_text,
     at_rest_text,
     borne_text,
-    interval_text,
     protection_text,
-    reasons_of_missing,
     survives_text,
+)
+from leadline.report.pages.ranking import (
+    interval_text,
+    reasons_of_missing,
     unmeasured_text,
 )
 from leadline.report.pages.redactions import redaction_sections

@@ -28,7 +28,8 @@ from leadline.report.document import (
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import delta_legend, heat_ratio, level, line_plot, row_chart
+from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
+from leadline.report.render.svg_gauges import gauge, gauge_axis
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
 from leadline.version import __version__
 
@@ -107,7 +108,7 @@ def _template(ready_to_print: bool) -> Template:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
-        delta_legend=delta_legend,
+        panel_legend=panel_legend,
         ending=_ending,
         grouped=_grouped,
         heat_ratio=heat_ratio,
@@ -115,6 +116,7 @@ def _template(ready_to_print: bool) -> Template:
         isolated=isolated,
         line_plot=line_plot,
         file_name=_file_name,
+        gauge_axis=lambda column: Markup(gauge_axis(column)),
         packed=_packed,
         row_chart=row_chart,
         sentence=sentence,
@@ -147,7 +149,7 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
     """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
 
     def kind(block: Block) -> str:
-        if isinstance(block, DeltaChart) and block.panel:
+        if isinstance(block, DeltaChart | DotPlot) and block.panel:
             return "panels"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
@@ -175,6 +177,8 @@ def _cells(
         classes = ["n"] if number else []
         if cell.severity is Severity.ERROR:
             classes.append("bad")
+        if column.scale or cell.gauge:
+            classes.append("drawn")
         if column.title == "verdict" and (style := verdict_style(cell.text)):
             classes += ["verdict", style]
         parts.append("<td" if index else '<th scope="row"')
@@ -183,7 +187,7 @@ def _cells(
         parts.append(_sort_key(cell, number=number))
         if note := cell.note or (cell.text if len(cell.text) > _CUT else ""):
             parts.append(f' title="{escape(note)}"')
-        parts.append(f">{_text(cell)}")
+        parts.append(f">{gauge(cell, column)}{_text(cell)}")
         if slot:
             parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
         parts.append("</td>" if index else "</th>")

@@ -43,6 +43,7 @@ from leadline.report.render.svg_shapes import (
     within,
     xml_text,
 )
+from leadline.report.words import listed
 
 _PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
 # Beyond this many points marks would hide their line; a pointer finds them still.
@@ -50,6 +51,8 @@ _MARKED_POINTS = 40
 # A mark's text is 13 pixels high in a plot of about 250.
 _NAME_HEIGHT = 0.055
 _LONGEST_NAME = 16
+# The share of a plot's width that a name next to a point takes.
+_NAME_WIDTH = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ class LinePlot:
 
 def line_plot(chart: LineChart) -> LinePlot:
     # Lines of one series are distinguished by the name at their end.
-    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1
+    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1 and not chart.scatter
     used = {line.series for line in chart.lines}
     legend = tuple(
         (swatch(chart.look(index)), name)
@@ -81,7 +84,8 @@ def line_plot(chart: LineChart) -> LinePlot:
         + "".join(_rule(chart, rule) for rule in chart.rules)
         + "".join(_line(chart, line) for line in chart.lines)
         + "".join(_pin(chart, pin) for pin in chart.pins)
-        + (_names(chart) if named else ""),
+        + (_names(chart) if named else "")
+        + (_point_names(chart) if chart.scatter else ""),
         legend=legend,
         named=named,
         description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
@@ -208,6 +212,30 @@ def _names(chart: LineChart) -> str:
     return "".join(texts)
 
 
+def _point_names(chart: LineChart) -> str:
+    """Names next to the last points of the lines, moved apart where points have one place."""
+    ends = sorted(
+        (1 - share(chart.y, line.points[-1][1]), share(chart.x, line.points[-1][0]), line.label)
+        for line in chart.lines
+        if line.points and line.label
+    )
+    texts = []
+    taken: list[tuple[float, float]] = []
+    for y, x, label in ends:
+        place = y
+        for other_x, other_y in taken:
+            if abs(other_x - x) < _NAME_WIDTH and place - other_y < _NAME_HEIGHT:
+                place = other_y + _NAME_HEIGHT
+        taken.append((x, place))
+        side, dx = ("end", -8) if x > 0.6 else ("start", 8)
+        shown = label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+        texts.append(
+            f'<text class="word" x="{percent(x)}" dx="{dx}" y="{percent(place)}" dy=".34em"'
+            f' text-anchor="{side}">{xml_text(shown)}{titled(label)}</text>'
+        )
+    return "".join(texts)
+
+
 # Charts of rows: trials as dots, bars from zero, changes around the line of no change. A row has
 # tracks, drawings 20 pixels high, with its label and its figures as text.
 
@@ -273,7 +301,8 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
         case DotPlot():
             kind = "logarithmic axis" if chart.log else "axis from zero"
             rows = [_dots(chart, row) for row in chart.rows]
-            return _chart(chart, chart, kind, (), rows, half=True)
+            scale = "" if chart.panel else kind
+            return _chart(chart, chart, scale, (), rows, half=not chart.panel)
         case BarChart():
             legend = tuple(
                 (rows_swatch(index), name)
@@ -302,7 +331,7 @@ def _chart(
     half: bool = False,
 ) -> RowChart:
     phone = _PHONE_WIDTH_OF_BARS if isinstance(chart, BarChart) else _ROWS_PHONE_WIDTH
-    panel = isinstance(chart, DeltaChart) and chart.panel
+    panel = isinstance(chart, DeltaChart | DotPlot) and chart.panel
     narrow = fitting(axis, _HALF_WIDTH if half or panel else phone)
     wide = narrow if half or panel else fitting(axis, _ROWS_PAGE_WIDTH)
     return RowChart(
@@ -375,7 +404,8 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
         absent=row.value is None,
         marks=row.marks,
     )
-    return Row(label=row.label, tracks=(track,))
+    style = "refused" if row.refused else ""
+    return Row(label=row.label, tracks=(track,), group=row.group, style=style)
 
 
 # --- bars from zero -----------------------------------------------------------------------------
@@ -438,6 +468,17 @@ def _margin_grids(chart: DeltaChart) -> str:
             f"{_grid(chart)}{line}</g>"
         )
     return "".join(drawn)
+
+
+def panel_legend(charts: Sequence[DeltaChart | DotPlot]) -> tuple[tuple[str, str], ...]:
+    """Explain the marks of charts next to each other, each once."""
+    plots = [chart for chart in charts if isinstance(chart, DotPlot)]
+    changes = [chart for chart in charts if isinstance(chart, DeltaChart)]
+    dots = (
+        ('<circle class="dot" cx="12" cy="10" r="4.5"/>', "trial"),
+        (_rows_line("mid", "12", "12", 2, 18), listed({chart.mark: None for chart in plots})),
+    )
+    return (*(dots if plots else ()), *(delta_legend(changes) if changes else ()))
 
 
 def delta_legend(charts: Sequence[DeltaChart]) -> tuple[tuple[str, str], ...]:

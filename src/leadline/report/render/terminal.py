@@ -87,6 +87,9 @@ def render(
     console.print()
     for text in document.summary:
         _hanging(console, "- ", Text(text))
+    for table in (block for block in document.front if isinstance(block, Table)):
+        console.print()
+        _table(console, with_symbols(table), ())
     for section in document.sections:
         if not section.folded or full:
             # A reader cannot choose in a terminal: the first choice is shown.

@@ -43,6 +43,7 @@ from leadline.report.pages.run.findings import (
     subtitle,
     unfinished_sections,
 )
+from leadline.report.pages.run.heat_maps import scorecard_sections
 from leadline.report.pages.run.results import (
     load_sentences,
     result_sections,
@@ -56,7 +57,6 @@ from leadline.report.pages.run.scorecard import (
     ranking_of,
     ranking_sections,
     read_write_sections,
-    scorecard_sections,
 )
 from leadline.report.pages.run.systems import (
     left_out_section,
