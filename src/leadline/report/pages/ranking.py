@@ -252,8 +252,8 @@ def order_table(
     return records_table(
         anchor,
         ranking.standings,
-        (number_column("rank"), lambda standing: _rank(ranking, standing)),
         ("target", lambda standing: standing.target),
+        (number_column("rank"), lambda standing: _rank(ranking, standing)),
         (
             number_column("rank interval", 3, scale=_rank_scale(ranking) if drawn else None),
             lambda standing: _interval(ranking, standing),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -332,7 +333,7 @@ def trade_off(
         ),
         x=scale(
             "usable share of raw capacity",
-            (0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+            _share_axis(max(share for share, *_ in points)),
             lambda share: f"{share:.0%}".replace("%", " %"),
         ),
         y=linear_scale(
@@ -358,6 +359,12 @@ def trade_off(
         ),
         scatter=True,
     )
+
+
+def _share_axis(largest: float) -> tuple[float, float, list[float]]:
+    """(low, high, ticks): from zero to the next quarter."""
+    quarters = min(4, math.floor(4 * largest) + 1)
+    return 0.0, quarters / 4, [number / 4 for number in range(quarters + 1)]
 
 
 def _point_text(name: str, score: float, share: float, given: Protection) -> str:

@@ -71,7 +71,7 @@ def line_plot(chart: LineChart) -> LinePlot:
     named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1 and not chart.scatter
     used = {line.series for line in chart.lines}
     legend = tuple(
-        (swatch(chart.look(index)), name)
+        (_swatch(chart, index), name)
         for index, name in enumerate(chart.series)
         if name and index in used and (len(chart.series) > 1 or not named)
     )
@@ -90,6 +90,14 @@ def line_plot(chart: LineChart) -> LinePlot:
         named=named,
         description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
     )
+
+
+def _swatch(chart: LineChart, series: int) -> str:
+    """A series as the legend shows it; the lines of a scatter plot are points."""
+    look = chart.look(series)
+    if chart.scatter and look.stroke is Stroke.MARKED:
+        return mark(*_mark(look), "12", "10")
+    return swatch(look)
 
 
 def swatch(look: Look) -> str:

@@ -30,7 +30,8 @@ def gauge_axis(column: Column) -> str:
 def gauge(cell: Cell, column: Column) -> str:
     """Draw the gauge of a cell, hatched where its number is missing; empty without one."""
     if cell.gauge is None:
-        missing = cell.missing and column.scale is not None
+        # A word takes the place of the drawing.
+        missing = cell.missing and column.scale is not None and len(cell.text) == 1
         return '<svg class="gauge none" aria-hidden="true"></svg>' if missing else ""
     if sum(cell.gauge.boxes):
         return _boxes(cell.gauge)
