@@ -6,9 +6,11 @@ the chart's `series`, which sets colour and dash.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from statistics import fmean, median, stdev
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
-from leadline.report.document import Line, LineChart, Scale
+from leadline.report.document import Line, LineChart, Scale, Strip
 from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
@@ -252,6 +254,55 @@ def thinned(
         total = sum(window.value * weight for window, weight in zip(part, weights, strict=True))
         spans.append((begins[first], part[-1].end_s, total / sum(weights)))
     return tuple(spans)
+
+
+# Spans of a strip: as many as its few pixels show.
+_MOST_SPANS = 40
+# Logged seconds differ by a few milliseconds; a longer gap has no sample.
+_LATE = 1.5
+
+
+def strips(trials: Sequence[tuple[Sequence[Window], str]]) -> tuple[Strip, ...]:
+    """Build the strips of the trials of a cell, of (windows, text); none without windows.
+
+    A window begins where the last one ended; one that is 1.5 times as long as the median lasted
+    the median, and the time before it has no sample.
+    """
+    ends = [[0.0, *(window.end_s for window in windows)] for windows, _ in trials if windows]
+    steps = [after - before for one in ends for before, after in itertools.pairwise(one)]
+    if not steps:
+        return ()
+    usual, last = median(steps), max(one[-1] for one in ends)
+    found = []
+    for windows, text in trials:
+        spans, before = [], 0.0
+        for end, rate in windows:
+            spans.append((before if end - before <= _LATE * usual else end - usual, end, rate))
+            before = end
+        together = math.ceil(len(spans) / _MOST_SPANS)
+        found.append(Strip(spans=_joined(spans, together), end_s=last, text=text))
+    return tuple(found)
+
+
+def _joined(
+    spans: Sequence[tuple[float, float, float]], count: int
+) -> tuple[tuple[float, float, float], ...]:
+    """Join `count` neighbouring spans into one with their mean, weighted by time."""
+    joined = []
+    for first in range(0, len(spans), max(count, 1)):
+        part = spans[first : first + count]
+        whole = sum(end - begin for begin, end, _ in part)
+        total = sum((end - begin) * rate for begin, end, rate in part)
+        mean = total / whole if whole > 0 else part[0][2]
+        joined.append((part[0][0], part[-1][1], mean))
+    return tuple(joined)
+
+
+def variation(values: Sequence[float]) -> float | None:
+    """Compute the coefficient of variation (standard deviation with n - 1 / mean); None of fewer
+    than two values or a mean of zero."""
+    middle = fmean(values) if values else 0.0
+    return stdev(values) / middle if len(values) > 1 and middle > 0 else None
 
 
 def _rungs(values: Mapping[Metric, float]) -> list[Metric]:

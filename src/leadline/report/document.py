@@ -265,6 +265,45 @@ class Line:
     texts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """A trial over time: the mean rate in each span of (begin, end) seconds, in order of time.
+    Seconds before `end_s` that are in no span have no sample."""
+
+    spans: tuple[tuple[float, float, float], ...]
+    end_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripTrack:
+    """The trials of one cell next to each other. `text` is at the end of the row."""
+
+    series: int
+    strips: tuple[Strip, ...]
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripRow:
+    """The tracks of a row share their scale, from zero. Rows of one `group` follow each other."""
+
+    label: str
+    tracks: tuple[StripTrack, ...]
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripChart(_Chart):
+    """The rate over time of every trial as strips. `series` are the legend; `panel`: one of several
+    charts next to each other."""
+
+    series: tuple[str, ...]
+    rows: tuple[StripRow, ...]
+    panel: bool = False
+
+
 class Stroke(StrEnum):
     """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a fitted line
     without marks; `faint`: a line for reference."""
@@ -418,7 +457,7 @@ class Choices:
     options: tuple[tuple[str, str], ...]
 
 
-Chart = BarChart | LineChart | DeltaChart | HeatMap
+Chart = BarChart | LineChart | DeltaChart | HeatMap | StripChart
 Block = (
     Paragraph
     | Tiles

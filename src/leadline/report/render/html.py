@@ -25,6 +25,7 @@ from leadline.report.document import (
     Kind,
     LineChart,
     Mark,
+    StripChart,
     Table,
     printable,
 )
@@ -149,7 +150,7 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
     """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
 
     def kind(block: Block) -> str:
-        if isinstance(block, DeltaChart | DotPlot) and block.panel:
+        if isinstance(block, DeltaChart | DotPlot | StripChart) and block.panel:
             return "panels"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 

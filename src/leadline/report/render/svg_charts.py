@@ -24,6 +24,10 @@ from leadline.report.document import (
     Pin,
     Rule,
     Scale,
+    Strip,
+    StripChart,
+    StripRow,
+    StripTrack,
     Stroke,
 )
 from leadline.report.render.svg_shapes import (
@@ -256,6 +260,11 @@ _HALF_WIDTH, _ROWS_PHONE_WIDTH, _ROWS_PAGE_WIDTH = 190.0, 320.0, 600.0
 _PHONE_WIDTH_OF_BARS = 210.0
 
 
+RowsOf = DotPlot | BarChart | DeltaChart | StripChart
+# The axis of strips has no ticks: each row has its own scale.
+_NO_AXIS = Scale(title="", log=False, low=0.0, high=1.0, ticks=())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """`drawing` is SVG to be put in an <svg>; `end` the figure as text."""
@@ -304,7 +313,7 @@ class RowChart:
         return f"name-{name} end-{end}"
 
 
-def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
+def row_chart(chart: RowsOf) -> RowChart:
     match chart:
         case DotPlot():
             kind = "logarithmic axis" if chart.log else "axis from zero"
@@ -327,10 +336,13 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
             legend = () if chart.panel else delta_legend((chart,))
             scale = "" if chart.panel else chart.scale.title
             return _chart(chart, chart.scale, scale, legend, rows)
+        case StripChart():
+            legend = () if chart.panel else _legend(chart)
+            return _chart(chart, _NO_AXIS, "", legend, [_strips(chart, row) for row in chart.rows])
 
 
 def _chart(
-    chart: DotPlot | BarChart | DeltaChart,
+    chart: RowsOf,
     axis: Scale,
     scale: str,
     legend: tuple[tuple[str, str], ...],
@@ -339,7 +351,7 @@ def _chart(
     half: bool = False,
 ) -> RowChart:
     phone = _PHONE_WIDTH_OF_BARS if isinstance(chart, BarChart) else _ROWS_PHONE_WIDTH
-    panel = isinstance(chart, DeltaChart | DotPlot) and chart.panel
+    panel = isinstance(chart, DeltaChart | DotPlot | StripChart) and chart.panel
     narrow = fitting(axis, _HALF_WIDTH if half or panel else phone)
     wide = narrow if half or panel else fitting(axis, _ROWS_PAGE_WIDTH)
     return RowChart(
@@ -362,12 +374,12 @@ def _chart(
         rows=tuple(rows),
         choice="" if isinstance(chart, DotPlot) else chart.choice,
         half=half,
-        grouped=isinstance(chart, BarChart),
+        grouped=isinstance(chart, BarChart | StripChart),
         panel=panel,
     )
 
 
-def _grid(chart: DotPlot | BarChart | DeltaChart) -> str:
+def _grid(chart: RowsOf) -> str:
     return f'<use href="#{xml_text(chart.id)}-grid"/>'
 
 
@@ -445,6 +457,80 @@ def rows_swatch(series: int) -> str:
     )
 
 
+# --- every trial over time ----------------------------------------------------------------------
+
+# Units of a track's width and height, and of the gap between two trials.
+_STRIPS_WIDTH, _STRIPS_HEIGHT, _STRIPS_GAP = 1000.0, 100.0, 14.0
+# Spans that are nearer follow each other.
+_NEXT_S = 1e-6
+
+
+def _strips(chart: StripChart, row: StripRow) -> Row:
+    highest = max(
+        (rate for track in row.tracks for strip in track.strips for _, _, rate in strip.spans),
+        default=0.0,
+    )
+    tracks = tuple(_strip_track(chart, track, highest) for track in row.tracks)
+    return Row(label=row.label, tracks=tracks, group=row.group)
+
+
+def _strip_track(chart: StripChart, track: StripTrack, highest: float) -> Track:
+    slot = _STRIPS_WIDTH / max(1, len(track.strips))
+    lost, areas = "", ""
+    for index, strip in enumerate(track.strips):
+        left, wide = index * slot, slot - _STRIPS_GAP
+        areas += _strip_area(strip, left, wide, highest)
+        for begin, end in _lost(strip):
+            x = (left + wide * begin / strip.end_s) / _STRIPS_WIDTH
+            width = percent(wide * (end - begin) / strip.end_s / _STRIPS_WIDTH)
+            lost += f'<rect class="lost" x="{percent(x)}" y="12" width="{width}" height="8"/>'
+    name = chart.series[track.series] if track.series < len(chart.series) else ""
+    described = ", ".join(strip.text for strip in track.strips)
+    return Track(
+        drawing=f'<svg class="strips {colour(track.series)} d{track.series % 4}" '
+        'viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="20">'
+        f"{areas}</svg>{lost}{_rows_line('base', '0', '100%', 20, 20)}",
+        end=track.text,
+        description=f"{name}: {described}; {track.text}".removeprefix(": "),
+        absent=not track.strips,
+        marks=track.marks,
+    )
+
+
+def _strip_area(strip: Strip, left: float, wide: float, highest: float) -> str:
+    """The rate as steps over zero; a span without a sample ends an area."""
+    path, last = "", -1.0
+    for begin, end, rate in strip.spans:
+        y = _STRIPS_HEIGHT * (1 - rate / highest if highest > 0 else 1.0)
+        x, right = (left + wide * second / strip.end_s for second in (begin, end))
+        if begin - last >= _NEXT_S:
+            path += f"{'V100z' if path else ''}M{x:.0f} 100"
+        path += f"V{y:.0f}H{right:.0f}"
+        last = end
+    return f'<path d="{path}V100z">{titled(strip.text)}</path>' if path else ""
+
+
+def _lost(strip: Strip) -> Iterable[tuple[float, float]]:
+    """(begin, end) of the seconds without a sample."""
+    last = 0.0
+    for begin, end, _ in (*strip.spans, (strip.end_s, strip.end_s, 0.0)):
+        if begin - last >= _NEXT_S:
+            yield last, begin
+        last = end
+
+
+def _legend(chart: StripChart) -> tuple[tuple[str, str], ...]:
+    """Explain the strips of each series, and seconds without a sample where there are any."""
+    swatches = tuple(
+        (f'<g class="strips {colour(index)} d{index % 4}"><path d="M2 18V6H22V18z"/></g>', name)
+        for index, name in enumerate(chart.series)
+        if len(chart.series) > 1
+    )
+    lost = (('<rect class="lost" x="2" y="8" width="20" height="10"/>', "no sample"),)
+    strips = (strip for row in chart.rows for track in row.tracks for strip in track.strips)
+    return (*swatches, *(lost if any(any(_lost(strip)) for strip in strips) else ()))
+
+
 # --- changes ------------------------------------------------------------------------------------
 
 
@@ -478,15 +564,21 @@ def _margin_grids(chart: DeltaChart) -> str:
     return "".join(drawn)
 
 
-def panel_legend(charts: Sequence[DeltaChart | DotPlot]) -> tuple[tuple[str, str], ...]:
-    """Explain the marks of charts next to each other, each once."""
-    plots = [chart for chart in charts if isinstance(chart, DotPlot)]
-    changes = [chart for chart in charts if isinstance(chart, DeltaChart)]
+def panel_legend(
+    charts: Sequence[DeltaChart | DotPlot | StripChart],
+) -> tuple[tuple[str, str], ...]:
+    """Explain the marks of panels, each once."""
+    marks = dict.fromkeys(chart.mark for chart in charts if isinstance(chart, DotPlot))
     dots = (
         ('<circle class="dot" cx="12" cy="10" r="4.5"/>', "trial"),
-        (_rows_line("mid", "12", "12", 2, 18), listed({chart.mark: None for chart in plots})),
+        (_rows_line("mid", "12", "12", 2, 18), listed(marks)),
     )
-    return (*(dots if plots else ()), *(delta_legend(changes) if changes else ()))
+    strips = (item for chart in charts if isinstance(chart, StripChart) for item in _legend(chart))
+    return (
+        *(dots if marks else ()),
+        *delta_legend([chart for chart in charts if isinstance(chart, DeltaChart)]),
+        *dict.fromkeys(strips),
+    )
 
 
 def delta_legend(charts: Sequence[DeltaChart]) -> tuple[tuple[str, str], ...]:

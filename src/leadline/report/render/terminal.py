@@ -17,6 +17,7 @@ from leadline.report.document import (
     Block,
     Bullets,
     Cell,
+    Chart,
     Choices,
     Code,
     Columns,
@@ -31,12 +32,13 @@ from leadline.report.document import (
     LineChart,
     Paragraph,
     Section,
+    StripChart,
     Table,
     Tiles,
     Tree,
     printable,
 )
-from leadline.report.render.svg import heat_table, with_symbols
+from leadline.report.render.svg import heat_table, strip_table, with_symbols
 from leadline.report.render.terminal_charts import (
     bar_lines,
     chart_lines,
@@ -54,7 +56,7 @@ _NARROWEST_NAME_OF_ALL = 8
 _WIDEST_NAME = 40
 _ITEMS_SHOWN = 4
 # A section of these alone is not shown: a table of another section sums them up.
-_SUMMARISED = (Paragraph, DotPlot, LineChart, BarChart, HeatMap, Choices)
+_SUMMARISED = (Paragraph, DotPlot, LineChart, BarChart, StripChart, HeatMap, Choices)
 _WIDTH_OF_NO_TERMINAL = 100
 
 
@@ -208,9 +210,10 @@ def _drawn(block: Block) -> bool:
     return isinstance(block, LineChart) and block.drawn
 
 
-def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap | Tree) -> None:
-    if isinstance(chart, HeatMap):
-        _table(console, heat_table(chart), ())
+def _chart(console: Console, chart: Chart | Tree) -> None:
+    if isinstance(chart, HeatMap | StripChart):
+        as_table = heat_table(chart) if isinstance(chart, HeatMap) else strip_table(chart)
+        _table(console, as_table, ())
         return
     title = chart.caption if isinstance(chart, Tree) else chart.title
     if title:

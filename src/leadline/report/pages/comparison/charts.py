@@ -8,14 +8,21 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.explain.accounts import Account, Estimate
 from leadline.analysis.explain.facts import RoundTripCost
-from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.figures import CellFigure, MetricFigure, TrialValue
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import slug
-from leadline.report.curves import RATE_UNITS, TimeRow, percentiles_of, rate_over_time_chart
+from leadline.report.curves import (
+    RATE_UNITS,
+    TimeRow,
+    percentiles_of,
+    rate_over_time_chart,
+    strips,
+    variation,
+)
 from leadline.report.document import (
     Bar,
     BarChart,
@@ -29,6 +36,9 @@ from leadline.report.document import (
     LineChart,
     Paragraph,
     Scale,
+    StripChart,
+    StripRow,
+    StripTrack,
 )
 from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.run.charts import (
@@ -43,6 +53,7 @@ from leadline.report.pages.run.charts import (
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
+    OP_NOUNS,
     absent,
     change_text,
     count_text,
@@ -318,6 +329,87 @@ def _bar(series: int, figure: MetricFigure | None) -> Bar:
     )
 
 
+# --- every trial over time ----------------------------------------------------------------------
+
+
+# Rows of a chart of strips.
+MOST_STRIPS = 24
+# What the audit says of rates that are not stable, marked with a triangle.
+UNSTABLE = frozenset(("unstable-repeats", "not-steady"))
+_Trials = Sequence[Mapping[str, StoredTrial]]
+
+
+def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
+    """Draw the rate over time of every trial of both systems, a chart for each operation; none
+    without logs."""
+    found = []
+    names, trials = system_names(comparison), _trials(comparison)
+    for op in (Op.READ, Op.WRITE, Op.TRIM):
+        cells = [cell for cell in rates(comparison) if cell.op is op]
+        shown = keep_largest(cells, log_change, MOST_STRIPS)
+        tracks = [_tracks(cell, trials) for cell in shown]
+        rows = [
+            StripRow(label=label, tracks=own)
+            for label, own in zip(_labels(shown), tracks, strict=True)
+            if any(track.strips for track in own)
+        ]
+        if rows:
+            rest = f", {len(shown)} of {len(cells):,} cells" if len(shown) < len(cells) else ""
+            heading = f"{OP_NOUNS[op].capitalize()}, {title(shown[0].metric)} of each trial{rest}"
+            found.append(
+                StripChart(
+                    id=f"strips-{op.value}",
+                    title=heading,
+                    series=names,
+                    rows=tuple(rows),
+                    panel=True,
+                )
+            )
+    return tuple(found)
+
+
+def _trials(comparison: Comparison) -> _Trials:
+    return [
+        {
+            f"{part.run.id}:{trial.record.trial}" if side.repeats else trial.record.trial: trial
+            for part in side.parts
+            for trial in part.run.trials
+        }
+        for side in (comparison.baseline, comparison.candidate)
+    ]
+
+
+def _tracks(cell: ComparedCell, trials: _Trials) -> tuple[StripTrack, ...]:
+    rows = ((cell.baseline_cell, cell.baseline), (cell.candidate_cell, cell.candidate))
+    return tuple(
+        _strip_track(number, row, figure, trials[number])
+        for number, (row, figure) in enumerate(rows)
+        if row is not None and figure is not None
+    )
+
+
+def _strip_track(
+    series: int, row: CellFigure, figure: MetricFigure, trials: Mapping[str, StoredTrial]
+) -> StripTrack:
+    """Draw the trials of a cell in the order in which they ran."""
+    known = [trial for trial in figure.trials if trial.value is not None]
+    logged = [
+        (rate_windows(trials.get(trial.trial), row), _trial_text(figure, trial)) for trial in known
+    ]
+    varied = variation([trial.value for trial in known if trial.value is not None])
+    flag = "▲ " if UNSTABLE & set(figure.findings) else ""
+    return StripTrack(
+        series=series,
+        # The windows are those of the whole job file, not of a section.
+        strips=strips(logged) if row.workload == row.planned_workload else (),
+        text=f"{flag}CV {100 * varied:.0f} %" if varied is not None else "1 trial",
+    )
+
+
+def _trial_text(figure: MetricFigure, trial: TrialValue) -> str:
+    return f"trial {trial.trial}: {value_with_unit(figure.metric, trial.value or 0.0)}"
+
+
 # --- the map ------------------------------------------------------------------------------------
 
 
@@ -386,14 +478,7 @@ def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
         and _drawable(cell.candidate_cell)
     ]
     chosen = sorted(known, key=log_change, reverse=True)[:MOST_CELLS]
-    trials = [
-        {
-            f"{part.run.id}:{trial.record.trial}" if side.repeats else trial.record.trial: trial
-            for part in side.parts
-            for trial in part.run.trials
-        }
-        for side in (comparison.baseline, comparison.candidate)
-    ]
+    trials = _trials(comparison)
     options: list[tuple[str, str]] = []
     charts: list[LineChart] = []
     for number, cell in enumerate(chosen, start=1):

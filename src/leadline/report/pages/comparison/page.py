@@ -31,6 +31,7 @@ from leadline.report.pages.comparison.charts import (
     explanation_chart,
     heat_map,
     pattern_of,
+    strip_charts,
 )
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
 from leadline.report.pages.comparison.headline import rates, system_names
@@ -166,7 +167,7 @@ def comparison_document(
             *_explanations(comparison, tabled=True),
             *changes_sections(comparison, marks),
             *_curves(comparison),
-            *_bars(comparison),
+            *_trials(comparison),
             *(_findings(marks) if comparison.cells else ()),
             _differences(comparison),
             *_scorecards(comparison),
@@ -423,7 +424,10 @@ def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
     return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks), folded=True),)
 
 
-def _bars(comparison: Comparison) -> tuple[Section, ...]:
+def _trials(comparison: Comparison) -> tuple[Section, ...]:
+    strips = strip_charts(comparison)
+    if strips:
+        return (Section(heading="Trials", id="trials", blocks=strips),)
     charts = bar_charts(comparison)
     if not charts:
         return ()
