@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
+from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import echo_rendered, print_document, print_json
+from leadline.cli.output import echo_rendered, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
     "--baseline", metavar="TARGET", help="The target that scores 1.  [default: the first]"
 )
 @band_option("Values within it count as equal; a measured noise floor widens it.")
+@document_options
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     run: str,
@@ -48,6 +50,8 @@ def command(
     use_case: str | None,
     baseline: str | None,
     band: float,
+    path: Path | None,
+    force: bool,
     output: str,
 ) -> Exit:
     """Rank the targets of a run: ties share a rank, and those that lack
@@ -64,6 +68,7 @@ def command(
     from leadline.archive.runs import find_run
     from leadline.judge import Judge, ranked
 
+    check_destination(path, output, force)
     if objectives and use_case is not None:
         raise LeadlineError(
             errors.USAGE,
@@ -72,7 +77,7 @@ def command(
         )
     found = find_run(run, runs)
     ranking = ranked(found, Judge(), objectives, use_case, baseline=baseline, band=band)
-    _print(found, ranking, output)
+    _print(found, ranking, output, path, force)
     if not ranking.complete:
         raise nothing_ranked(ranking)
     return Exit.ANSWERED
@@ -95,7 +100,7 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
     )
 
 
-def _print(run: Run, ranking: Ranking, output: str) -> None:
+def _print(run: Run, ranking: Ranking, output: str, path: Path | None, force: bool) -> None:
     if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.ranking import rank_output, rank_rows
         from leadline.report.render.rows import render_rows
@@ -109,4 +114,4 @@ def _print(run: Run, ranking: Ranking, output: str) -> None:
     from leadline.analysis.requirements import protections
     from leadline.report.pages.ranking import ranking_document
 
-    print_document(ranking_document(run, ranking, protections(run)), output)
+    put_document(ranking_document(run, ranking, protections(run)), output, path, force)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import print_document, print_json
+from leadline.cli.output import print_json
 from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     help="Among targets that meet the requirements. Cheapest: by price, else by raw space.",
 )
 @band_option("Targets within it count as equal; a measured noise floor widens it.")
+@document_options
 @format_option("text", "json", "markdown")
 def command(
     run: str,
@@ -51,6 +53,8 @@ def command(
     required: tuple[str, ...],
     prefer: str,
     band: float,
+    path: Path | None,
+    force: bool,
     output: str,
 ) -> Exit:
     """Recommend a target of a run for a use: the answer with its numbers, what it protects and
@@ -79,6 +83,7 @@ def command(
     from leadline.archive.runs import find_run
     from leadline.judge import Judge, ranked
 
+    check_destination(path, output, force)
     case, requirements = find_use_case(use_case), parse_requirements(required)
     found = find_run(run, runs)
     judge = Judge()
@@ -92,13 +97,13 @@ def command(
         imposed=imposed_conditions(found),
         prefer=Preference(prefer),
     )
-    _print(found, recommendation, output)
+    _print(found, recommendation, output, path, force)
     if not ranking.complete:
         raise nothing_ranked(ranking)
     return Exit.ANSWERED if recommendation.chosen else Exit.NEGATIVE
 
 
-def _print(run: Run, found: Recommendation, output: str) -> None:
+def _print(run: Run, found: Recommendation, output: str, path: Path | None, force: bool) -> None:
     if output == "json":
         from leadline.report.answers.ranking import recommend_output
 
@@ -106,4 +111,4 @@ def _print(run: Run, found: Recommendation, output: str) -> None:
         return
     from leadline.report.pages.recommendation import recommendation_document
 
-    print_document(recommendation_document(run, found), output)
+    put_document(recommendation_document(run, found), output, path, force)
