@@ -227,7 +227,6 @@ def order_table(
     intervals = any(standing.score_interval for standing in complete)
     contested = [tiers for tiers in ranking.tiers if len(tiers.ranks) > 1] if whole else []
     given = {one.target: protections.get(one.target, _NOTHING) for one in ranking.standings}
-    drawn = len(complete) > 1
 
     def firsts(standing: Standing) -> Cell:
         found = sum(tiers.ranks.get(standing.target) == 1 for tiers in contested)
@@ -255,12 +254,12 @@ def order_table(
         ("target", lambda standing: standing.target),
         (number_column("rank"), lambda standing: _rank(ranking, standing)),
         (
-            number_column("rank interval", 3, scale=_rank_scale(ranking) if drawn else None),
-            lambda standing: _interval(ranking, standing),
+            number_column("rank interval", 3, scale=rank_scale(ranking)),
+            lambda standing: interval_cell(ranking, standing),
         ),
         (
-            number_column("score", scale=_score_scale(ranking) if drawn else None),
-            lambda standing: _score(ranking, standing),
+            number_column("score", scale=score_scale(ranking)),
+            lambda standing: score_cell(ranking, standing),
         ),
         (number_column("interval", 2), lambda standing: _score_interval(ranking, standing))
         if intervals
@@ -289,15 +288,21 @@ def order_table(
 _SHARES = Scale(title="share of raw", log=False, low=0.0, high=1.0, ticks=())
 
 
-def _rank_scale(ranking: Ranking) -> Scale:
+def rank_scale(ranking: Ranking) -> Scale | None:
+    """Return the axis of ranks; None where there are none to compare."""
     last = len(ranking.complete)
+    if last < 2:
+        return None
     step = max(1, last // _MOST_RANK_TICKS)
     ticks = tuple((float(rank), str(rank)) for rank in range(1, last + 1, step))
     return Scale(title="rank", log=False, low=0.6, high=last + 0.4, ticks=ticks)
 
 
-def _score_scale(ranking: Ranking) -> Scale:
+def score_scale(ranking: Ranking) -> Scale | None:
+    """Return the axis of scores from zero; None where there are none to compare."""
     scores = [standing.score or 0.0 for standing in ranking.complete]
+    if len(scores) < 2:
+        return None
     ends = [one.score_interval[1] for one in ranking.complete if one.score_interval]
     # A wide interval ends at the edge, so that the scores stay apart.
     highest = min(max([*scores, *ends]), _WIDEST * max(scores))
@@ -319,7 +324,7 @@ def _rank(ranking: Ranking, standing: Standing) -> Cell:
     return quantity(f"{standing.rank}{'=' if shared else ''}", standing.rank)
 
 
-def _interval(ranking: Ranking, standing: Standing) -> Cell:
+def interval_cell(ranking: Ranking, standing: Standing) -> Cell:
     if standing.interval is None or not _placed(ranking, standing):
         return absent(_absence(standing))
     low, high = standing.interval
@@ -333,7 +338,7 @@ def interval_text(ranks: tuple[int, int]) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _score(ranking: Ranking, standing: Standing) -> Cell:
+def score_cell(ranking: Ranking, standing: Standing) -> Cell:
     if standing.score is None:
         return Cell(text="incomplete", note=_absence(standing), missing=True)
     if not _placed(ranking, standing):
