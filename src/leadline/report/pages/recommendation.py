@@ -231,7 +231,7 @@ def _answer_parts(found: Recommendation) -> tuple[str, ...]:
     if found.basis is Basis.COST:
         costs = _costs(found, found.chosen)
         lead = f"Use {name} for {use}: it is the cheapest target {_qualified(found)}."
-        return (lead, f"{costs[0].upper()}{costs[1:]}. {gives}", figures)
+        return (lead, f"Cost: {costs}. {gives}", figures)
     tied = listed((candidate for candidate in found.tied), _NAMES)
     tie = f"{tied} tie in speed for {use}."
     if set(found.tied) & set(found.ranking.capped):
