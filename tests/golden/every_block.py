@@ -427,7 +427,7 @@ def document() -> Document:
                         where=HOSTILE, message=f"About {HOSTILE}.", evidence=(("asked", "32"),)
                     ),
                 ),
-                remedies=("Run it for longer.",),
+                remedy="Run it for longer.",
             )
             for mark in (ERROR, MARK)
         )

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
-from leadline.report.document import Line, LineChart, Scale, Strip
+from leadline.report.document import Line, LineChart, Look, Scale, Strip, Stroke
 from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
@@ -154,6 +154,84 @@ def ladder_chart(
             for label, number, rungs in drawn
         ),
         choice=choice,
+    )
+
+
+# Points of a percentile curve for each power of ten of what is slower.
+_POINTS_PER_NINE = 8
+# A curve ends where fewer I/Os are slower.
+_FEWEST_SLOWER = 10
+
+
+def percentile_charts(
+    cells: Sequence[tuple[str, str, str, Sequence[tuple[int, CellFigure]]]], series: tuple[str, ...]
+) -> tuple[LineChart, ...]:
+    """Draw the latency percentiles of cells in seconds, from p50 on, all on the same log axes.
+
+    A cell is (anchor, title, note, rows), a row (series, figure). x is -log10(1 - q), one step for
+    each nine. A curve is of the merged histogram and ends where fewer than ten I/Os are slower;
+    without a histogram it joins the reported percentiles.
+    """
+    drawn = [
+        (anchor, heading, note, lines)
+        for anchor, heading, note, rows in cells
+        if (lines := [line for row in rows if (line := _percentile_curve(*row, series))])
+    ]
+    points = [point for _, _, _, lines in drawn for line in lines for point in line.points]
+    if not points:
+        return ()
+    last = max(x for x, _ in points)
+    ticks = tuple((nines(metric), _short(metric)) for metric in PERCENTILES)
+    return tuple(
+        LineChart(
+            id=anchor,
+            title=heading,
+            note=note,
+            series=series,
+            looks=tuple(
+                Look(hue=number, dash=number % 4, stroke=Stroke.CURVE)
+                for number in range(len(series))
+            ),
+            x=Scale(
+                title="percentile",
+                log=False,
+                low=nines(Metric.LATENCY_P50) - 0.05,
+                high=last + 0.05,
+                ticks=tuple(tick for tick in ticks if tick[0] <= last + 0.05),
+            ),
+            y=latency_scale(y for _, y in points),
+            lines=tuple(lines),
+            panel=True,
+        )
+        for anchor, heading, note, lines in drawn
+    )
+
+
+def _percentile_curve(number: int, figure: CellFigure, series: tuple[str, ...]) -> Line | None:
+    marked = {
+        nines(metric): (value, f"{series[number]}, {_short(metric)}: {format_latency(value)}")
+        for metric, value in percentiles_of(figure).items()
+        if value > 0
+    }
+    points = {x: value for x, (value, _) in marked.items()}
+    histogram = figure.histogram
+    if histogram is not None and histogram.count > 2 * _FEWEST_SLOWER:
+        first, last = nines(Metric.LATENCY_P50), math.log10(histogram.count / _FEWEST_SLOWER)
+        most = min(last, nines(Metric.LATENCY_P9999))
+        steps = math.ceil((most - first) * _POINTS_PER_NINE)
+        for step in range(steps + 1):
+            x = first + (most - first) * step / max(steps, 1)
+            value = histogram.quantile_s(1 - 10**-x)
+            if value > 0:
+                points.setdefault(x, value)
+    if len(points) < 2:
+        return None
+    ordered = sorted(points.items())
+    return Line(
+        label=series[number],
+        series=number,
+        points=tuple(ordered),
+        texts=tuple(marked[x][1] if x in marked else "" for x, _ in ordered),
     )
 
 

@@ -156,11 +156,11 @@ class FindingItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code and severity, with their remedies."""
+    """Findings of one code and severity, with what to do about the first."""
 
     mark: Mark
     items: tuple[FindingItem, ...]
-    remedies: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,10 +305,12 @@ class StripChart(_Chart):
 
 
 class Stroke(StrEnum):
-    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a fitted line
-    without marks; `faint`: a line for reference."""
+    """`marked`: a line with a mark at each point; `curve`: with marks only at points with a text;
+    `dots`: small marks alone; `thin`: a fitted line without marks; `faint`: a line for
+    reference."""
 
     MARKED = "marked"
+    CURVE = "curve"
     DOTS = "dots"
     THIN = "thin"
     FAINT = "faint"
@@ -350,7 +352,8 @@ class LineChart(_Chart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`:
+    one of several on the same scales, next to each other, with a `note` below its title.
     `scatter`: the name of a line is next to its last point.
     """
 
@@ -363,6 +366,8 @@ class LineChart(_Chart):
     pins: tuple[Pin, ...] = ()
     drawn: bool = False
     scatter: bool = False
+    panel: bool = False
+    note: str = ""
 
     def look(self, series: int) -> Look:
         return self.looks[series] if self.looks else Look(hue=series, dash=series % 4)
@@ -651,9 +656,10 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
             FindingGroup(
                 mark=mark,
                 items=tuple(map(_finding_item, given)),
-                remedies=tuple(dict.fromkeys(finding.remedy for finding in given)),
+                remedy=given[0].remedy,
             )
             for mark, given in gathered.items()
+            if given
         )
     )
 

@@ -110,7 +110,10 @@ def _template(ready_to_print: bool) -> Template:
         paper=ready_to_print,
         cells=_cells,
         panel_legend=panel_legend,
+        dots=_is_matrix,
         ending=_ending,
+        footnote=_footnote,
+        sign=_SIGNS.__getitem__,
         grouped=_grouped,
         heat_ratio=heat_ratio,
         heat_level=level,
@@ -147,22 +150,43 @@ def _packed(text: str) -> str:
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
+    """Group consecutive blocks of one kind; `plots`, `panels` and `curves` are drawn next to each
+    other."""
 
     def kind(block: Block) -> str:
         if isinstance(block, DeltaChart | DotPlot | StripChart) and block.panel:
             return "panels"
+        if isinstance(block, LineChart) and block.panel:
+            return "curves"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
     return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
 
 
 def _slots(table: Table) -> list[int]:
-    """Count the marks of each column, at most four, so that its digits are aligned."""
-    return [
-        min(4, max((len(row[index].marks) for row in table.rows), default=0))
-        for index in range(len(table.columns))
-    ]
+    """1 for each column with marks, so that its digits are aligned."""
+    return [int(any(row[index].marks for row in table.rows)) for index in range(len(table.columns))]
+
+
+_SIGNS = {Severity.ERROR: "✕", Severity.WARNING: "▲", Severity.INFO: "○"}
+_MEANINGS = {
+    Severity.ERROR: "refused",
+    Severity.WARNING: "warning",
+    Severity.INFO: "information",
+}
+
+
+def _footnote(table: Table) -> str:
+    """Explain the marks in a table."""
+    shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
+    ordered = sorted(shown, key=lambda severity: -severity.order)
+    return ", ".join(f"{_SIGNS[severity]} {_MEANINGS[severity]}" for severity in ordered)
+
+
+def _is_matrix(table: Table) -> bool:
+    """Whether a table has marks alone, without texts."""
+    cells = [cell for row in table.rows for cell in row[1:]]
+    return bool(cells) and not any(cell.text for cell in cells)
 
 
 def _cells(
@@ -201,7 +225,7 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
         return "" if number else ' data-sort=""'
     if cell.sort == cell.text and not number:
         return ""
-    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.9g}"
+    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.6g}"
     return f' data-sort="{escape(key)}"'
 
 

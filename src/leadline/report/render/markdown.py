@@ -239,8 +239,8 @@ def _group(group: FindingGroup) -> Iterable[str]:
         evidence = ", ".join(f"{name} {value}" for name, value in item.evidence)
         numbers = f" ({escape(evidence)})" if evidence else ""
         yield f"  - {_line(item.where)}: {escape(item.message)}{numbers}"
-    for remedy in group.remedies:
-        yield f"  - To do: {escape(remedy)}"
+    if group.remedy:
+        yield f"  - To do: {escape(group.remedy)}"
 
 
 def _plot(plot: DotPlot) -> Iterable[str]:

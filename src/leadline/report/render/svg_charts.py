@@ -52,6 +52,7 @@ from leadline.report.words import listed
 _PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
 # Beyond this many points marks would hide their line; a pointer finds them still.
 _MARKED_POINTS = 40
+_WITH_MARKS = (Stroke.MARKED, Stroke.CURVE)
 # A mark's text is 13 pixels high in a plot of about 250.
 _NAME_HEIGHT = 0.055
 _LONGEST_NAME = 16
@@ -110,11 +111,11 @@ def swatch(look: Look) -> str:
     point = mark(*_mark(look), "12", "10")
     if look.stroke is Stroke.DOTS:
         return point
-    return line + point if look.stroke is Stroke.MARKED else line
+    return line + point if look.stroke in _WITH_MARKS else line
 
 
 def _stroke(look: Look) -> str:
-    thinner = "" if look.stroke is Stroke.MARKED else f" {look.stroke.value}"
+    thinner = "" if look.stroke in _WITH_MARKS else f" {look.stroke.value}"
     return f"line {colour(look.hue)} d{look.dash}{thinner}"
 
 
@@ -158,12 +159,12 @@ def _line(chart: LineChart, line: Line) -> str:
         f'<polyline class="{_stroke(look)}" points="{path}">'
         f"{titled(line.label)}</polyline></svg>"
     )
-    marked = look.stroke in (Stroke.MARKED, Stroke.DOTS) and (
-        len(points) <= _MARKED_POINTS or look.stroke is Stroke.DOTS
+    marked = look.stroke in (Stroke.DOTS, Stroke.CURVE) or (
+        look.stroke is Stroke.MARKED and len(points) <= _MARKED_POINTS
     )
     for index, (x, y) in enumerate(points):
         text = line.texts[index] if index < len(line.texts) else ""
-        if marked:
+        if marked and (text or look.stroke is not Stroke.CURVE):
             drawn += mark(*_mark(look), percent(x), percent(y), text)
         elif text:
             drawn += mark("hit", "hit", percent(x), percent(y), text)

@@ -374,9 +374,8 @@ def _group(console: Console, group: FindingGroup) -> None:
     _wrapped(console, Text.assemble(label, f" {mark.severity.value}: ", (mark.code, "bold"), count))
     for message, places in _gathered(group).items():
         _hanging(console, "   ", Text.assemble(f"{message} ", (f"[{places}]", "dim")))
-    shown = 1 if mark.severity is Severity.INFO else _ITEMS_SHOWN
-    for remedy in group.remedies[:shown]:
-        _hanging(console, "   hint: ", Text(remedy))
+    if group.remedy:
+        _hanging(console, "   hint: ", Text(group.remedy))
 
 
 def _gathered(group: FindingGroup) -> dict[str, str]:
