@@ -19,8 +19,8 @@ from leadline.analysis.comparison import (
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.noise import floor_of_objectives
 from leadline.analysis.objectives import every_rate
-from leadline.analysis.ranking import Ranking, Standing, rank
-from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.analysis.ranking import Ranking, rank
+from leadline.analysis.requirements import protections
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
@@ -35,16 +35,11 @@ from leadline.report.document import (
     Section,
 )
 from leadline.report.pages.comparison.page import comparison_section
-from leadline.report.pages.ranking import order_table, times_text
+from leadline.report.pages.ranking import order_table
 from leadline.report.pages.run.heat_maps import grid, usable
 from leadline.report.words import (
     MISSING,
-    NO_DIFFERENCE,
     NOT_SHOWN,
-    band_text,
-    count_text,
-    listed,
-    short,
     value_with_unit,
 )
 
@@ -223,88 +218,6 @@ def ranking_of(
     return rank(run, figures, question, noise=noise)
 
 
-def leading(ranking: Ranking | None) -> str:
-    """Name the fastest target with its numbers; empty unless verdicts and trials show it.
-
-    Targets with a missing number are not claimed to be slower.
-    """
-    whole = ranking.complete if ranking else ()
-    if ranking is None or len(whole) < 2:
-        return ""
-    first = [standing for standing in whole if standing.rank == 1]
-    if any(standing.interval is None or standing.interval[1] > len(first) for standing in first):
-        return ""
-    among = f"{len(whole)} targets"
-    if ranking.incomplete:
-        among += f" with every number ({count_text(len(ranking.incomplete), 'other')} not ranked)"
-    by = _by(ranking)
-    if len(first) == 1:
-        ahead = _ahead(ranking, whole[0], whole[1])
-        return f"{short(whole[0].target)} is the fastest of {among} by {by}: {ahead}."
-    if not _alike(ranking, first):
-        return ""
-    names = listed(short(standing.target) for standing in first)
-    within = f"no more than {band_text(ranking.band)} apart"
-    if len(first) == len(whole):
-        return f"{names} are equally fast by {by}: {within}."
-    ahead = _ahead(ranking, first[-1], whole[len(first)])
-    return (
-        f"{names} are equally fast and the fastest of {among} by {by}: {within}; "
-        f"{short(first[-1].target)} has {ahead}."
-    )
-
-
-def first_place_tie(ranking: Ranking | None) -> str:
-    """State a tie for the first place; empty where one target leads or nothing is ranked."""
-    whole = ranking.complete if ranking else ()
-    if ranking is None or leading(ranking):
-        return ""
-    if len(whole) < 2:
-        lack = len(ranking.incomplete)
-        verb = "lacks" if lack == 1 else "lack"
-        return f"No ranking: {lack} of {len(ranking.standings)} targets {verb} a number."
-    contenders = [
-        standing for standing in whole if standing.interval is None or standing.interval[0] == 1
-    ]
-    names = listed(short(standing.target) for standing in contenders)
-    needed = ranking.between(whole[0].target, whole[1].target).trials_needed
-    pair = "them" if len(contenders) == 2 else "the first two"
-    more = f" About {needed} trials each are needed to separate {pair}." if needed else ""
-    if {standing.target for standing in contenders} & set(ranking.capped):
-        return f"{names} share the first rank without a tie: {NO_DIFFERENCE}."
-    return f"{names} tie for first.{more}"
-
-
-def _by(ranking: Ranking) -> str:
-    count = len(ranking.question.objectives)
-    if count == 1:
-        return ranking.question.name
-    return f"the geometric mean of its {count} rates"
-
-
-def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
-    """`1.84 times disk, the next (interval 1.62 to 2.04)`."""
-    result = ranking.between(one.target, other.target)
-    ratio = result.ratio
-    if ratio is None and one.score and other.score:
-        ratio = one.score / other.score
-    text = f"{times_text(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
-    if result.evidence is Evidence.ONE_NUMBER:
-        return f"{text} (single figures, which have no interval)"
-    if result.interval is None:
-        return text
-    low, high = result.interval
-    return f"{text} (interval {times_text(low)} to {times_text(high)})"
-
-
-def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:
-    """Whether every two of them test as the same, which is more than a tie."""
-    return all(
-        ranking.between(left.target, right.target).verdict is Verdict.SAME
-        for left, right in itertools.combinations(first, 2)
-    )
-
-
 def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[Section, ...]:
     """Build the ranking as a table; for very many targets a hint; else nothing."""
     if ranking is None:
@@ -312,26 +225,5 @@ def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[S
             return ()
         text = f"{targets} targets are too many to rank here: `leadline rank {run.id}`."
         return (Section(heading="Ranking", id="ranking", blocks=(Paragraph(text=text),)),)
-    table = order_table("ranking-table", ranking, whole=True)
-    return (
-        Section(
-            heading="Ranking",
-            id="ranking",
-            blocks=(Paragraph(text=_ranking_explained(ranking)), table),
-        ),
-    )
-
-
-def _ranking_explained(ranking: Ranking) -> str:
-    count = len(ranking.question.objectives)
-    what = (
-        f"the geometric mean of its {count} rates as ratios to those of"
-        if count > 1
-        else "its rate as a ratio to that of"
-    )
-    score = f" Score: {what} {short(ranking.baseline)}." if ranking.baseline else ""
-    return (
-        f"By {ranking.question.name}.{score} Targets of one rank tie. The rank interval "
-        "holds the ranks that the trials allow. Equivalence margin: "
-        f"{band_text(ranking.band)}. For a use case: `leadline rank --for`."
-    )
+    order = order_table("ranking-table", ranking, protections(run), whole=True)
+    return (Section(heading="Ranking", id="ranking", blocks=(order,)),)
