@@ -219,18 +219,12 @@ def order_table(
 ) -> Table:
     """The targets in order, with rank intervals, scores and what is known of their protection.
 
-    `whole`: with columns for the figures in which a target is first and for missing numbers, where
-    no other table shows them.
+    `whole`: with a column for missing numbers, where no other table shows them.
     """
     objectives = ranking.question.objectives
     complete = ranking.complete
     intervals = any(standing.score_interval for standing in complete)
-    contested = [tiers for tiers in ranking.tiers if len(tiers.ranks) > 1] if whole else []
     given = {one.target: protections.get(one.target, _NOTHING) for one in ranking.standings}
-
-    def firsts(standing: Standing) -> Cell:
-        found = sum(tiers.ranks.get(standing.target) == 1 for tiers in contested)
-        return quantity(f"{found} of {len(contested)}", found)
 
     def protection(standing: Standing) -> Cell:
         one = given[standing.target]
@@ -276,7 +270,6 @@ def order_table(
         (number_column("usable capacity", 5, scale=_SHARES), usable)
         if any(one.raw_per_stored for one in given.values())
         else None,
-        (number_column("first or equal in", 4), firsts) if contested else None,
         (Column(title="lacks", rank=1), lambda standing: Cell(text=_lacks(standing)))
         if whole and ranking.incomplete
         else None,

@@ -12,7 +12,7 @@ from leadline.archive.reader import Run
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.document import Block, Choices, HeatCell, HeatMap, Paragraph, Section
-from leadline.report.render.svg_charts import FULL_RATIO, shade
+from leadline.report.render.svg_charts import shade
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
@@ -21,7 +21,6 @@ from leadline.report.words import (
     listed,
     op_text,
     place,
-    short,
     value_text,
 )
 
@@ -135,8 +134,7 @@ def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section
         label="Metric",
         options=tuple((several[0].choice, label) for label, several in maps.items()),
     )
-    blocks: list[Block] = [Paragraph(text=_explained(found, parts))]
-    blocks += [choices] if len(maps) > 1 else []
+    blocks: list[Block] = [choices] if len(maps) > 1 else []
     blocks += itertools.chain.from_iterable(maps.values())
     return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
 
@@ -161,21 +159,6 @@ def _parts(found: Grid) -> list[Grid]:
 
 def _workloads(part: Grid) -> str:
     return listed(dict.fromkeys(workload for workload, _, _ in part.columns), limit=3)
-
-
-def _explained(found: Grid, parts: Sequence[Grid]) -> str:
-    bases = dict.fromkeys(short(part.targets[part.baseline()]) for part in parts)
-    base = next(iter(bases)) if len(bases) == 1 else f"its map's baseline ({listed(bases)})"
-    refused = any(
-        figure.metric(metric).severity is Severity.ERROR
-        for figure in found.at.values()
-        for metric in (Metric.IOPS, Metric.LATENCY_P99)
-    )
-    struck = " A struck-out number has an error finding." if refused else ""
-    return (
-        f"Each figure with its ratio to that of {base}. The shade shows the ratio, up to "
-        f"{FULL_RATIO:g} times; it is no test of significance.{struck}"
-    )
 
 
 def heat_map(

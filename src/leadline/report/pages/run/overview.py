@@ -30,6 +30,7 @@ _OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL)
 # Rows of a panel, and panels of a first screen; the tables have all of them.
 MOST_ROWS, MOST_PANELS = 14, 8
 _NAME = 22
+_MARK = "median; p99 of all trials together"
 
 # A figure with the metric that is shown of it.
 _Shown: TypeAlias = tuple[CellFigure, MetricFigure]
@@ -149,7 +150,7 @@ def _panel(
         id=anchor,
         title=heading,
         unit="",
-        mark="median" if metric.quantile is None else "all trials together",
+        mark=_MARK,
         log=log,
         low=low,
         high=high,

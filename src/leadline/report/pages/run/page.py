@@ -24,6 +24,7 @@ from leadline.report.document import (
     PageBudget,
     Paragraph,
     Section,
+    Table,
     shorten_levels,
 )
 from leadline.report.pages.comparison.headline import key_finding
@@ -75,6 +76,8 @@ from leadline.version import __version__
 
 # Sentences of a summary; the sections have the rest.
 _MOST_SENTENCES = 5
+# `leadline scale` draws the resources of every level.
+_MOST_RESOURCE_POINTS = 1500
 
 
 def headline(
@@ -140,7 +143,7 @@ def run_document(
             *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
             *(scorecard_sections(run, figures) if charts else ()),
             *_folded(_tables(comparison_sections(comparisons, marks)), when=not charts),
-            *(_tables(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
+            *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
             *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
             _results(run, figures, findings, marks, charts=charts),
             *_folded(read_write_sections(run, figures, marks)),
@@ -177,7 +180,7 @@ def _folded(sections: Sequence[Section], *, when: bool = True) -> tuple[Section,
 
 def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
     """Keep the tables and charts: the verb of each section has its words."""
-    return tuple(
+    kept = (
         replace(
             section,
             blocks=tuple(
@@ -187,13 +190,27 @@ def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
         )
         for section in sections
     )
+    return tuple(section for section in kept if section.blocks or section.sections)
+
+
+def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Keep the charts of load curves and their peaks; the results have the levels, the evidence
+    the bottlenecks."""
+    return tuple(
+        replace(
+            section,
+            blocks=tuple(block for block in section.blocks if not isinstance(block, Table)),
+            sections=tuple(inner for inner in section.sections if inner.id != "bottlenecks"),
+        )
+        for section in _tables(sections)
+    )
 
 
 def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
     """The evidence behind the load curves, folded."""
     curves = named_curves(loads)
     named = [(curve.name, curve.study) for curve in curves]
-    return (*evidence_section(curves), *timeline_sections(named, PageBudget()))
+    return (*evidence_section(curves), *timeline_sections(named, PageBudget(_MOST_RESOURCE_POINTS)))
 
 
 def _results(
@@ -207,6 +224,10 @@ def _results(
     budget = PageBudget()
     sections = result_sections(run, figures, findings, marks, budget if charts else None)
     note = budget.omission if figures else "The plan has no cell."
+    if figures and not charts and marks.all:
+        # A terminal leaves out the findings.
+        labels = ", ".join(f"{mark.label} {mark.code}" for mark in marks.all)
+        note = f"{labels}: `leadline audit {run.id}` explains them."
     return Section(
         heading="Results",
         id="results",
