@@ -93,9 +93,10 @@ def headline(
     """Summarise a run in at most six sentences, the most important first: comparisons, the fastest
     target, what was measured, findings, missing numbers, verification."""
     sentences = [key_finding(comparison) for comparison in comparisons[:1]]
-    if ranking is not None:
-        sentences.append(ranking_headline(ranking, protections(run)))
-    sentences.append(measured_sentence(run, findings))
+    ranked = [ranking_headline(ranking, protections(run))] if ranking is not None else []
+    measured = [measured_sentence(run, findings)]
+    several = ranking is not None and len(ranking.complete) > 1
+    sentences += [*ranked, *measured] if several else [*measured, *ranked]
     sentences += audit_sentences(run, figures, findings, marks)
     if verification is not None and not verification.ok:
         sentences.insert(1, _verified(verification))
@@ -151,7 +152,7 @@ def run_document(
             *unfinished_sections(run),
             *_folded((findings_section(findings, marks),), when=not charts),
             *(_folded(_tables(layers)) if charts else ()),
-            *_folded(facts_sections(run), when=not charts),
+            *facts_sections(run),
             *system_sections(run),
             *_folded(stack_sections(run)),
             *(_load_evidence(loads) if loads and charts else ()),
