@@ -171,6 +171,9 @@ def _first(ranking: Ranking) -> str:
         return f"All targets tie: {names} share rank 1."
     if len(first) > 1:
         return f"{names} tie for first."
+    lowest = complete[0].interval[1] if complete[0].interval else 1
+    if lowest > 1:
+        return f"{names} has the highest score; its rank may be 1 to {lowest}."
     close = [
         standing
         for standing in complete[1:]

@@ -9,7 +9,16 @@ from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
-from leadline.report.document import Block, DotPlot, DotRow, StripChart, StripRow, Tile, Tiles
+from leadline.report.document import (
+    Block,
+    DotPlot,
+    DotRow,
+    Paragraph,
+    StripChart,
+    StripRow,
+    Tile,
+    Tiles,
+)
 from leadline.report.pages.comparison.charts import MOST_STRIPS, strip_track
 from leadline.report.pages.ranking_charts import trust_tile
 from leadline.report.pages.run.charts import dots, keep_largest, over_time, plot_scale
@@ -28,7 +37,7 @@ from leadline.report.words import (
 
 _OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL)
 # Rows of a panel, and panels of a first screen; the tables have all of them.
-MOST_ROWS, MOST_PANELS = 14, 8
+MOST_ROWS, MOST_PANELS = 14, 16
 _NAME = 22
 _MARK = "median; p99 of all trials together"
 
@@ -41,7 +50,11 @@ def run_front(run: Run, figures: Sequence[CellFigure]) -> tuple[Block, ...]:
     rates = _rates(run, figures)
     if not any(metric.value is not None for _, metric in rates):
         return ()
-    return (Tiles(tiles=tuple(run_tiles(run, figures))), *_panels(rates))
+    kinds = len({(figure.workload, figure.op) for figure, _ in rates})
+    drawn = MOST_PANELS // 2
+    text = f"Drawn: {drawn} of {kinds:,} workloads and operations; the tables have all."
+    rest = (Paragraph(text=text),) if kinds > drawn else ()
+    return (Tiles(tiles=tuple(run_tiles(run, figures))), *_panels(rates), *rest)
 
 
 def _rates(run: Run, figures: Sequence[CellFigure]) -> list[_Shown]:

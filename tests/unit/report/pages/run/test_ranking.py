@@ -71,8 +71,8 @@ def test_a_leader_is_named_with_its_numbers() -> None:
 
 
 def test_a_leader_that_cannot_be_separated_is_said_to_be_so() -> None:
-    ranking = made({"a": (1, (1, 2)), "b": (2, (1, 2))}, Verdict.INCONCLUSIVE)
-    assert ranking_headline(ranking, {}) == "a is first; 1 target varies too much to separate."
+    ranking = made({"a": (1, (1, 2)), "b": (2, (1, 2))}, Verdict.SAME)
+    assert ranking_headline(ranking, {}) == "a has the highest score; its rank may be 1 to 2."
 
 
 def test_a_tie_is_no_leader() -> None:
