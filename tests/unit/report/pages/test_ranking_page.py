@@ -22,7 +22,7 @@ from leadline.report.render import html, markdown
 from tests.conftest import RECORDED
 from tests.golden.every_block import HOSTILE, LONG, RIGHT_TO_LEFT
 
-PAGES = RECORDED.parents[1] / "docs" / "examples"
+PAGES = RECORDED.parents[2] / "docs" / "examples"
 _NOT_PROSE = ("table", "figure", "svg", "script", "style", "nav", "title")
 
 
