@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from statistics import median
 
 from leadline import errors
@@ -70,7 +71,8 @@ class FindingMark:
 
 
 class FindingIndex:
-    """Findings by target, computed once; the finding of a trial gets the trial's cell."""
+    """Findings by target and workload, computed once; the finding of a trial gets the trial's
+    cell."""
 
     def __init__(self, run: Run, findings: Iterable[Finding]) -> None:
         plan = run.plan
@@ -81,7 +83,7 @@ class FindingIndex:
         for trial in plan.trials:
             cell = plan.cells[trial.cell]
             cells[trial.id] = cell.target, cell.workload.name, cell.level
-        self._by_target: dict[str, list[Finding]] = {}
+        self._by_place: dict[tuple[str, str], list[Finding]] = {}
         for finding in findings:
             target, workload, level = cells.get(finding.trial or "", ("", "", ""))
             located = replace(
@@ -90,7 +92,8 @@ class FindingIndex:
                 workload=finding.workload or workload,
                 level=finding.level or level,
             )
-            self._by_target.setdefault(located.target or "", []).append(located)
+            place = located.target or "", located.workload or ""
+            self._by_place.setdefault(place, []).append(located)
 
     def touching(
         self, *, target: str, workload: str, planned: str, level: str, op: Op | None
@@ -99,12 +102,13 @@ class FindingIndex:
 
         `planned` is the workload's name in the plan, which the sections of a job file share.
         """
+        places = product(dict.fromkeys(("", target)), dict.fromkeys(("", workload, planned)))
         return RowFindings(
             [
                 finding
-                for finding in (*self._by_target.get("", ()), *self._by_target.get(target, ()))
-                if (finding.workload or workload) in (workload, planned)
-                and (finding.level or level) == level
+                for place in places
+                for finding in self._by_place.get(place, ())
+                if (finding.level or level) == level
                 # A total is the sum of its operations: a finding about one is about the total.
                 and (None in (finding.op, op) or finding.op is op or op is Op.TOTAL)
             ]
@@ -264,16 +268,21 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
     trials_of: dict[int, list[str]] = {}
     for trial in run.plan.trials:
         trials_of.setdefault(trial.cell, []).append(trial.id)
-    # Cells are many, and each has few of the rows.
-    reported: dict[tuple[str, str], list[_Key]] = {}
+    # Cells are many, and each has few of the rows. The sections of a job file of the user have
+    # names of their own.
+    reported: dict[tuple[str, str, str | None], list[_Key]] = {}
     for key in rows:
-        reported.setdefault((key[0], key[2]), []).append(key)
+        for workload in (key[1], None):
+            reported.setdefault((key[0], key[2], workload), []).append(key)
 
     found: list[CellFigure] = []
     for number, cell in enumerate(run.plan.cells):
         trials = trials_of.get(number, [])
         done = sum(trial in completed for trial in trials)
-        left_over = [key for key in reported.get((cell.target, cell.level), ()) if key in rows]
+        own_name = None if cell.workload.job_file else cell.workload.name
+        left_over = [
+            key for key in reported.get((cell.target, cell.level, own_name), ()) if key in rows
+        ]
         for key in _keys_of(cell, left_over):
             ordered = sorted(rows.pop(key, []), key=lambda row: position.get(row.trial, -1))
             found.append(_figure(key, cell.workload.name, ordered, len(trials), done, index))

@@ -45,6 +45,9 @@ from leadline.metrics import Measurement
 from leadline.plan.models import Plan
 from leadline.plan.models import Trial as PlannedTrial
 
+# Dumps of a cluster that are kept in memory together.
+_SMALL_BYTES = 16 << 20
+
 
 @dataclass(frozen=True)
 class Run:
@@ -200,13 +203,23 @@ class Run:
         if not folders:
             return {}
         chosen = self._own(folders[which])
+        if chosen in self._small_dumps:
+            return self._small_dumps[chosen]
         try:
             # Archives of earlier versions may hold what this version would have removed.
-            return {
+            dumps = {
                 path.name: redact_document(read_content(path)) for path in sorted(chosen.iterdir())
             }
         except OSError as error:
             raise unreadable(error, chosen) from error
+        if sum(map(len, dumps.values())) <= _SMALL_BYTES:
+            self._small_dumps[chosen] = dumps
+        return dumps
+
+    @cached_property
+    def _small_dumps(self) -> dict[Path, dict[str, bytes]]:
+        """What was read of folders of dumps, which are written once: a page asks for them often."""
+        return {}
 
     def cluster(self, moment: Literal["start", "end"], name: str) -> CephInventory | None:
         """Read the Ceph inventory of a cluster, also of one that Rook runs in Kubernetes.

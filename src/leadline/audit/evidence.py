@@ -57,19 +57,29 @@ class Execution:
         return runtimes
 
     @cached_property
+    def runtimes_sum_s(self) -> float:
+        """Seconds that all would take one by one."""
+        return sum(self.runtimes.values())
+
+    @cached_property
     def elapsed_s(self) -> float:
         """Seconds from the first job's start to the last job's end; 0 if unknown."""
         return max((job.elapsed_s for job in self.output.jobs), default=0.0)
 
     @cached_property
-    def concurrent_names(self) -> tuple[tuple[str, ...], ...]:
-        """Names that may have run together: those of one group, since `stonewall` begins a new
-        group; all names if no group has two (`new_group` separates reports, not jobs)."""
+    def concurrent(self) -> tuple[tuple[tuple[str, ...], float], ...]:
+        """Names that may have run together, and the seconds that they would take one by one.
+
+        They are those of one group, since `stonewall` begins a new group; all names if no group has
+        two (`new_group` separates reports, not jobs)."""
         groups: dict[int, dict[str, None]] = {}
         for job in self.output.jobs:
             groups.setdefault(job.group, {})[job.name] = None
-        several = tuple(tuple(names) for names in groups.values() if len(names) > 1)
-        return several or (tuple(self.runtimes),)
+        several = [tuple(names) for names in groups.values() if len(names) > 1]
+        return tuple(
+            (names, sum(self.runtimes[name] for name in names))
+            for names in several or [tuple(self.runtimes)]
+        )
 
     @cached_property
     def disk_reads(self) -> tuple[int, int] | None:

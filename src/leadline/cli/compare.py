@@ -11,7 +11,8 @@ from leadline.cli.output import echo_error, echo_line, echo_rendered, print_docu
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
-    from leadline.analysis.comparison import Comparison, LimitResult
+    from leadline.analysis.comparison import Comparison
+    from leadline.analysis.limits import LimitResult
 
 
 @click.command()
@@ -58,8 +59,8 @@ def command(
         leadline compare @previous @latest --fail-on 'write p99 > +20%'
     """
     from leadline.analysis.compare import compare
-    from leadline.analysis.comparison import check_limits, parse_limit
     from leadline.analysis.figures import parse_metric
+    from leadline.analysis.limits import check_limits, parse_limit
     from leadline.analysis.verdicts import Verdict
     from leadline.judge import judging
     from leadline.metrics import Metric
@@ -116,7 +117,7 @@ def _print_reasons(comparison: Comparison) -> None:
 
 
 def _print_missed_limits(results: tuple[LimitResult, ...]) -> Exit:
-    from leadline.analysis.comparison import Outcome
+    from leadline.analysis.limits import Outcome
     from leadline.report.words import change_text, op_text, place
 
     for result in results:

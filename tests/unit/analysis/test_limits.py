@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 from archive_builder import make_run, small_plan
 
-from leadline.analysis.comparison import (
-    By,
-    ComparedCell,
-    Comparison,
-    Outcome,
-    Side,
-    check_limits,
-    parse_limit,
-)
+from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
+from leadline.analysis.limits import Outcome, check_limits, parse_limit
 from leadline.analysis.verdicts import Evidence, Judgement, Pair, Sample, Verdict, judge
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op

@@ -18,13 +18,12 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
     whole, mine = trial.whole, {evidence.job.name for evidence in trial.jobs}
     if whole is None or not mine or not whole.elapsed_s:
         return
-    runtimes, elapsed = whole.runtimes, whole.elapsed_s
-    if sum(runtimes.values()) <= elapsed + ELAPSED_STEP_S:
+    elapsed = whole.elapsed_s
+    if whole.runtimes_sum_s <= elapsed + ELAPSED_STEP_S:
         return
-    for names in whole.concurrent_names:
-        if len(names) < 2 or not mine & set(names):
+    for names, one_by_one in whole.concurrent:
+        if len(names) < 2 or mine.isdisjoint(names):
             continue
-        one_by_one = sum(runtimes[name] for name in names)
         yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"jobs": len(names), "runtimes_sum_s": one_by_one, "elapsed_s": elapsed},

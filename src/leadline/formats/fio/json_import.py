@@ -14,7 +14,7 @@ from leadline.files import JSON
 from leadline.formats.fio.json_output import FioDocument, read_fio_text
 from leadline.formats.fio.logs import Window, read_log, windows
 from leadline.formats.importer import Importer, Result
-from leadline.formats.result import EngineOutput, FormatError, JobOptions, Note, NoteKind
+from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Note, NoteKind
 from leadline.metrics import Op
 
 _TOOL: Final = "fio"
@@ -134,24 +134,32 @@ def _results(document: FioDocument, logs: Mapping[str, bytes], *, alone: bool) -
             windows=over_time,
         )
         return
-    for name in names:
-        part = _part(document, name)
+    for part in _parts(document):
         yield Result(workload=_workload(part), output=part, tool=_TOOL, together=whole)
 
 
-def _part(document: FioDocument, name: str) -> EngineOutput:
-    """Select the jobs of one name, with the notes on them. Disk utilisation is known for all jobs
-    together only."""
+def _parts(document: FioDocument) -> Iterator[EngineOutput]:
+    """Yield the jobs of each name, with the notes on all and on them. Disk utilisation is known
+    for all jobs together only."""
     whole = document.output
-    jobs = tuple(job for job in whole.jobs if job.name == name)
-    others = tuple(
-        place + step
-        for place, job in zip(document.places, whole.jobs, strict=True)
-        for step in (".", "[")
-        if job.name != name
-    )
-    notes = tuple(note for note in whole.notes if not f"{note.where}.".startswith(others))
-    return replace(whole, jobs=jobs, disks=(), notes=notes)
+    jobs: dict[str, list[JobResult]] = {}
+    of_place: dict[str, str] = {}
+    for place, job in zip(document.places, whole.jobs, strict=True):
+        jobs.setdefault(job.name, []).append(job)
+        of_place[place] = job.name
+    notes: dict[str | None, list[Note]] = {}
+    for note in whole.notes:
+        notes.setdefault(_job_at(note.where, of_place), []).append(note)
+    for name, mine in jobs.items():
+        about = (*notes.get(None, ()), *notes.get(name, ()))
+        yield replace(whole, jobs=tuple(mine), disks=(), notes=about)
+
+
+def _job_at(where: str, of_place: Mapping[str, str]) -> str | None:
+    """Return the job whose JSON path `where` is, or lies in."""
+    path = f"{where}."
+    ends = (end for end, character in enumerate(path) if character in ".[")
+    return next((of_place[path[:end]] for end in ends if path[:end] in of_place), None)
 
 
 def _workload(output: EngineOutput) -> str:

@@ -9,9 +9,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from leadline.analysis.comparison import ComparedCell, Comparison, LimitResult
+from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.explain.facts import CellTest, Explanation, RoundTripCost
 from leadline.analysis.figures import MetricFigure
+from leadline.analysis.limits import LimitResult
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
