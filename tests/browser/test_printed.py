@@ -81,7 +81,7 @@ def test_a_pdf_has_the_pages_of_the_document(scratch: Path) -> None:
 
 
 def test_a_png_is_the_first_screen(scratch: Path) -> None:
-    png = browser.print_png(html.render(document()))
+    png = browser.print_png(html.render(document(), picture=True))
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">II", png[16:24]) == (2560, 1800)
     data = b"".join(

@@ -114,7 +114,8 @@ def render_file(
         )
     from leadline.report.render.html import render
 
-    page = render(document, downloads, ready_to_print=form in (PAPER, *PRINTED))
+    on_paper = form in (PAPER, ".pdf")
+    page = render(document, downloads, ready_to_print=on_paper, picture=form == ".png")
     if form in PRINTED:
         from leadline.cli.browser import print_pdf, print_png
 

@@ -47,12 +47,16 @@ class Download:
 
 
 def render(
-    document: Document, downloads: Sequence[Download] = (), *, ready_to_print: bool = False
+    document: Document,
+    downloads: Sequence[Download] = (),
+    *,
+    ready_to_print: bool = False,
+    picture: bool = False,
 ) -> str:
     """Render the page with its downloads.
 
     `ready_to_print`: everything unfolded, in light colours, laid out for paper, without script
-    and without downloads.
+    and without downloads. `picture`: the same, laid out for the screen.
 
     The page's script and style are allowed by their hashes alone: a script in a name would not
     run even if it were not escaped. The last line is the SHA-256 of all lines above.
@@ -60,8 +64,9 @@ def render(
     paper, script = _source("print.css"), _source("page.js")
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
+    still = ready_to_print or picture
     page = (
-        _environment(ready_to_print)
+        _environment(still)
         .get_template("page")
         .render(
             document=printable(document),
@@ -71,7 +76,7 @@ def render(
             script=Markup(script),
             style_hash=_source_hash(style),
             script_hash=_source_hash(script),
-            downloads=() if ready_to_print else downloads,
+            downloads=() if still else downloads,
         )
     )
     return seal_page(page.rstrip("\n") + "\n")
