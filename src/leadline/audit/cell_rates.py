@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from leadline.audit.evidence import SYNCHRONOUS_ENGINES, CellEvidence, JobEvidence
+from leadline.audit.evidence import CellEvidence, JobEvidence
+from leadline.audit.execution import SYNCHRONOUS_ENGINES
 from leadline.formats.result import Operation
 from leadline.metrics import Op
 from leadline.units import format_bandwidth, format_iops

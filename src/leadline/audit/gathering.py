@@ -13,13 +13,13 @@ from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
 from leadline.audit.evidence import (
     CellEvidence,
-    Execution,
     JobEvidence,
     Place,
     PoolMedia,
     RunEvidence,
     TrialEvidence,
 )
+from leadline.audit.execution import Execution
 from leadline.audit.latencies import mean_s
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError

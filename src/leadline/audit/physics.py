@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from leadline.audit.evidence import FILE_ENGINES, JobEvidence, TrialEvidence
+from leadline.audit.evidence import JobEvidence, TrialEvidence
+from leadline.audit.execution import FILE_ENGINES
 from leadline.formats.result import JobOptions, Operation
 from leadline.formats.watch_records import HostSample, MissedHostSample, Role
 from leadline.inventory.layer import Layer, LayerKind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import FILE_ENGINES, KERNEL_SYNCHRONOUS, JobEvidence
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.execution import FILE_ENGINES, KERNEL_SYNCHRONOUS
 from leadline.audit.latencies import median_s
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from leadline.audit.evidence import FILE_ENGINES, JobEvidence
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.execution import FILE_ENGINES
 from leadline.audit.latencies import mean_s, median_s
 from leadline.audit.physics import (
     compressing_layer,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from leadline.audit.evidence import SYNCHRONOUS_ENGINES, JobEvidence
+from leadline.audit.evidence import JobEvidence
+from leadline.audit.execution import SYNCHRONOUS_ENGINES
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 
