@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
+from leadline.cli import browser
 from tests.cli.conftest import Leadline, refused
 
 TABLE = """target,workload,op,pattern,block_size,numjobs,iodepth,runtime_s,iops,lat_mean_ms
@@ -67,3 +68,24 @@ def test_one_form_only(leadline: Leadline, tmp_path: Path) -> None:
     refused(leadline("rank", "study", "-o", tmp_path / "a.docx"), 2, "usage")
     refused(leadline("rank", "study", "-o", tmp_path / "plain"), 2, "usage")
     assert not path.exists()
+
+
+@pytest.mark.parametrize("ending", ["pdf", "png"])
+def test_a_browser_is_needed_before_anything_is_computed(
+    leadline: Leadline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(browser, "BROWSERS", ("no-such-browser",))
+    path = tmp_path / f"a.{ending}"
+    for verb in ("rank", "report"):
+        assert "chromium" in refused(leadline(verb, "study", "-o", path), 3, "browser-missing")
+    assert not path.exists()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("verb", ["report", "rank"])
+def test_a_pdf_and_a_picture(leadline: Leadline, tmp_path: Path, verb: str) -> None:
+    for ending, begin in (("pdf", b"%PDF-"), ("png", b"\x89PNG")):
+        path = tmp_path / f"a.{ending}"
+        said = leadline(verb, "study", "-o", path)
+        assert (said.status, said.out, said.err) == (0, f"{path}\n", "")
+        assert path.read_bytes().startswith(begin)

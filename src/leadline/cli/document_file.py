@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # The page as it would be on paper; a name may end in `.pdf-ready.html`, so that browsers know it.
 PAPER = ".pdf-ready"
-DOCUMENT_FORMS = (".html", ".md", ".xlsx", PAPER)
+PRINTED = (".pdf", ".png")
+DOCUMENT_FORMS = (".html", *PRINTED, ".xlsx", ".md", PAPER)
 FORCE = click.option("--force", is_flag=True, help="Overwrite files that are there.")
 
 document_options = with_options(
@@ -47,10 +48,17 @@ class FileContent:
 
 
 def find_form(path: Path, forms: Sequence[str]) -> str:
-    """The form that the name of a file ends in. Raises LeadlineError (`usage`) for another one."""
+    """The form that the name of a file ends in.
+
+    Raises LeadlineError: `usage` for another ending; `browser-missing`.
+    """
     name = path.name.lower()
     for form in sorted(forms, key=len, reverse=True):
         if name.endswith((form, PAPER + ".html") if form == PAPER else form):
+            if form in PRINTED:
+                from leadline.cli.browser import require_browser
+
+                require_browser()
             return form
     suffix = path.suffix.lower()
     raise LeadlineError(
@@ -112,7 +120,12 @@ def render_file(
         )
     from leadline.report.render.html import render
 
-    page = render(document, downloads, ready_to_print=form == PAPER)
+    on_paper = form in (PAPER, ".pdf")
+    page = render(document, downloads, ready_to_print=on_paper, picture=form == ".png")
+    if form in PRINTED:
+        from leadline.cli.browser import print_pdf, print_png
+
+        return FileContent(content=(print_pdf if form == ".pdf" else print_png)(page))
     return FileContent(content=page.encode())
 
 

@@ -141,8 +141,8 @@ FORMS = (*DOCUMENT_FORMS, *DATA)
 @FORCE
 def command(band: float, between_runs: float, path: Path, force: bool, **given: Any) -> Exit:
     """Write a run, or a comparison of two, as one self-contained page (HTML), as Markdown with its
-    charts in a folder next to it, as JSON or CSV, as an Excel workbook of its tables, or as a page
-    laid out for paper (.pdf-ready).
+    charts in a folder next to it, as JSON or CSV, as an Excel workbook of its tables, as PDF, as a
+    picture of the first screen (PNG), or as a page laid out for paper (.pdf-ready).
     In .csv, not in .raw.csv, texts that spreadsheets take for formulas have a ' in front.
 
     Archives are verified on the way, and the page says with what result.
