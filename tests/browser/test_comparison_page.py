@@ -111,3 +111,18 @@ def test_a_filter_finds_one_of_many(page: Page) -> None:
     rows = page.locator("#delta-rate-table tbody tr:visible, #delta-iops-table tbody tr:visible")
     assert rows.count() >= 1
     assert all("pool-41" in text for text in rows.all_inner_texts())
+
+
+def test_a_table_is_copied_for_a_spreadsheet_and_for_an_issue(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#filter").fill("pool-41")
+    frame = page.locator("#delta-rate-table, #delta-iops-table").first
+    rows = frame.locator("tbody tr:visible").count()
+    for form, mark in (("TSV", "\t"), ("Markdown", " | ")):
+        frame.get_by_role("button", name=f"Copy this table as {form}").click()
+        text = page.evaluate("navigator.clipboard.readText()")
+        lines = text.splitlines()
+        assert len(lines) == 1 + rows + (form == "Markdown")
+        assert all("pool-41" in line for line in lines[-rows:])
+        assert len({line.count(mark) for line in lines}) == 1
+        assert "▲" not in text

@@ -158,7 +158,7 @@ def ladder_chart(
 
 
 # Points of a percentile curve for each power of ten of what is slower.
-_POINTS_PER_NINE = 8
+_POINTS_PER_NINE = 6
 # A curve ends where fewer I/Os are slower.
 _FEWEST_SLOWER = 10
 

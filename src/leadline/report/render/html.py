@@ -63,7 +63,7 @@ def render(
     The page's script and style are allowed by their hashes alone: a script in a name would not
     run even if it were not escaped. The last line is the SHA-256 of all lines above.
     """
-    paper, script = _source("print.css"), _source("page.js")
+    paper, script = _source("print.css"), _without_comments(_source("page.js"))
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
     still = ready_to_print or picture
@@ -142,6 +142,12 @@ def open_page(sealed: str) -> tuple[str, bool | None]:
 @cache
 def _source(name: str) -> str:
     return (resources.files("leadline.report") / "templates" / name).read_text("utf-8")
+
+
+def _without_comments(script: str) -> str:
+    """Leave out comment lines and indentation: each page holds the script."""
+    lines = (line.strip() for line in script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
 
 
 # Compiling takes longer than filling in a small page.

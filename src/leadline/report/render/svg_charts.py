@@ -486,7 +486,7 @@ def _strip_track(chart: StripChart, track: StripTrack, highest: float) -> Track:
             width = percent(wide * (end - begin) / strip.end_s / _STRIPS_WIDTH)
             lost += f'<rect class="lost" x="{percent(x)}" y="12" width="{width}" height="8"/>'
     name = chart.series[track.series] if track.series < len(chart.series) else ""
-    described = ", ".join(strip.text for strip in track.strips)
+    described = f"{len(track.strips):,} trials"
     return Track(
         drawing=f'<svg class="strips {colour(track.series)} d{track.series % 4}" '
         'viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="20">'

@@ -202,6 +202,38 @@
     }
   };
 
+  // A table can be copied for a spreadsheet (TSV) or an issue (Markdown), as it is shown. A text that
+  // a spreadsheet takes for a formula gets a ' in front.
+  const texts = (row, markdown) => [...row.cells].map((cell) => {
+    const shown = cell.cloneNode(true);
+    all(".mark", shown).forEach((mark) => mark.remove());
+    const text = shown.textContent.trim().replace(/\s+/g, " ");
+    if (markdown) return text.replace(/[\\|`*_<>[\]]/g, "\\$&");
+    return !cell.classList.contains("n") && /^[=+\-@＝＋－＠]/.test(text) ? "'" + text : text;
+  });
+  const copied = (table, markdown) => {
+    const body = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    const rows = [table.tHead.rows[0], ...body].map((row) => texts(row, markdown));
+    if (!markdown) return rows.map((row) => row.join("\t") + "\n").join("");
+    rows.splice(1, 0, rows[0].map(() => "---"));
+    return rows.map((row) => "| " + row.join(" | ") + " |\n").join("");
+  };
+  for (const caption of all(".scroll table:not(.dots) caption")) {
+    for (const form of ["TSV", "Markdown"]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy";
+      button.dataset.form = form;
+      button.setAttribute("aria-label", "Copy this table as " + form);
+      button.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(copied(caption.closest("table"), form === "Markdown"));
+        button.dataset.form = "copied";
+        setTimeout(() => { button.dataset.form = form; }, 1200);
+      });
+      if (navigator.clipboard) caption.append(button);
+    }
+  }
+
   // Downloads lie in this page, packed.
   const unpacked = async (source) => {
     const bytes = Uint8Array.from(atob(source.textContent), (one) => one.charCodeAt(0));

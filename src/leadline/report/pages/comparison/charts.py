@@ -206,12 +206,14 @@ def explanation_chart(comparison: Comparison) -> BarChart | None:
         return None
     saved = sum(test.expected.value for test, _ in tests) < 0
     shown = keep_largest(tests, lambda pair: abs(pair[0].expected.value), _MOST_TESTS)
+    several = len({test.workload for test, _ in shown}) > 1
     groups = []
     for test, measured in shown:
         share = test.share
         text = f", {100 * share.value:,.0f} %" if share.value is not None else ""
         text += "" if share.account is Account.ACCOUNTS_FOR else f" ({share.account.value})"
-        name = place(short(test.target, _LABEL), short(test.workload, _LABEL), test.level)
+        workload = short(test.workload, _LABEL) if several else ""
+        name = place(short(test.target, _LABEL), workload, test.level)
         groups.append(
             BarGroup(
                 label=f"{name} {test.op.value}",

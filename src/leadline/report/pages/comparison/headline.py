@@ -219,9 +219,13 @@ def _sentence(parts: Sequence[Part], names: tuple[str, str]) -> str:
     along = [part.text for part in parts if part.direction is first]
     against = [part.text for part in parts if part.direction is not first]
     directions = [listed(texts) for texts in (along, against) if texts]
+    return f"{names[1]} vs {names[0]}: {' but '.join(directions)}{basis_text(parts)}."
+
+
+def basis_text(parts: Sequence[Part]) -> str:
+    """Return `; single trials` where no changed cell has repeats."""
     evidence = {cell.judgement.evidence for part in parts for cell in changed(part.cells)}
-    basis = "; single trials" if evidence <= {Evidence.ONE_NUMBER, Evidence.WITHIN_RUN} else ""
-    return f"{names[1]} vs {names[0]}: {' but '.join(directions)}{basis}."
+    return "; single trials" if evidence <= {Evidence.ONE_NUMBER, Evidence.WITHIN_RUN} else ""
 
 
 def _counts(cells: Sequence[ComparedCell]) -> str:

@@ -75,9 +75,9 @@ def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def shows_all(comparison: Comparison) -> bool:
-    """Return whether the first screen has the rate and the p99 latency of every cell."""
-    counts = Counter((cell.op, cell.metric) for cell in comparison.cells)
-    return bool(_panels(comparison)) and all(count <= _MOST_ROWS for count in counts.values())
+    """Return whether a reader finds the rate and the p99 latency of every cell on the first screen:
+    there are so few."""
+    return bool(_panels(comparison)) and len(rates(comparison)) <= _MOST_ROWS
 
 
 # --- tiles --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison
-from leadline.analysis.explain.facts import RoundTripCost
+from leadline.analysis.explain.facts import RoundTripCost, RoundTripEvidence
 from leadline.archive.verify import Verification
 from leadline.metrics import Metric
 from leadline.report.cells import slug, table
@@ -51,6 +51,7 @@ from leadline.report.pages.comparison.totals import (
     busy_shares,
     busy_text,
     patterns_table,
+    processor_chart,
     read_write_table,
     scorecard,
     systems_table,
@@ -251,15 +252,17 @@ def _explanations(comparison: Comparison, *, tabled: bool = False) -> tuple[Sect
     for explanation, text in zip(comparison.explanations, texts, strict=True):
         if tabled and isinstance(explanation, RoundTripCost):
             text = " ".join(remarks(explanation, short))
+        if tabled and isinstance(explanation, RoundTripEvidence) and not explanation.unchanged:
+            continue  # the summary has the counts
         cells = dict.fromkeys(where(comparison.cells[index]) for index in explanation.cells)
-        items += [(text, listed(cells, 3) or NOT_SHOWN)] if text else []
+        items += [(listed(cells, 3) or NOT_SHOWN, text)] if text else []
     if not tabled:
-        bullets = (text if at == NOT_SHOWN else f"{text} Cells: {at}." for text, at in items)
+        bullets = (text if at == NOT_SHOWN else f"{text} Cells: {at}." for at, text in items)
         blocks: list[Block] = [Bullets(items=tuple(bullets))] if items else []
     else:
         made = (explanation_chart(comparison), round_trips_table(comparison))
         blocks = [block for block in made if block]
-        blocks += [table("explanations", ("explanation", "cells"), items)] if items else []
+        blocks += [table("explanations", ("cells", "explanation"), items)] if items else []
     return (Section(heading="Explanation", id="explanation", blocks=tuple(blocks)),)
 
 
@@ -336,9 +339,10 @@ def _scorecards(comparison: Comparison) -> tuple[Section, ...]:
 
 
 def _trials(comparison: Comparison) -> tuple[Section, ...]:
-    strips = strip_charts(comparison)
+    strips, processor = strip_charts(comparison), processor_chart(comparison)
     if strips:
-        return (Section(heading="Trials", id="trials", blocks=strips),)
+        drawn: list[Block] = [*strips, *([processor] if processor else [])]
+        return (Section(heading="Trials", id="trials", blocks=tuple(drawn)),)
     charts = bar_charts(comparison)
     if not charts:
         return ()

@@ -470,20 +470,29 @@ def _sign(mark: Mark | None) -> Cell:
 
 def round_trips_table(comparison: Comparison) -> Table | None:
     """Build the expected and the measured added latency of each tested cell; None without any."""
+    tested = [
+        (found.cost, test)
+        for found in comparison.explanations
+        if isinstance(found, RoundTripCost)
+        for test in found.tests
+    ]
+    several = len({test.workload for _, test in tested}) > 1
+
+    def name(target: str, workload: str, *rest: str) -> str:
+        return place(short(target), short(workload) if several else "", *rest)
+
     rows = [
         (
-            Cell(text=place(short(test.target), short(test.workload), test.level, test.op.value)),
-            path_text(found.cost),
-            round_trips_text(found.cost),
+            Cell(text=name(test.target, test.workload, test.level, test.op.value)),
+            path_text(cost),
+            round_trips_text(cost),
             Cell(text=estimate_text(test.expected), sort=test.expected.value),
             Cell(text=estimate_text(test.measured), sort=test.measured.value)
             if test.measured
             else nothing("no interval"),
             _explained(test.share),
         )
-        for found in comparison.explanations
-        if isinstance(found, RoundTripCost)
-        for test in found.tests
+        for cost, test in tested
     ]
     if not rows:
         return None

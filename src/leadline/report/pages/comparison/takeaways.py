@@ -15,6 +15,7 @@ from leadline.report.pages.comparison.explanations import capital, explanation_t
 from leadline.report.pages.comparison.headline import (
     CHANGED,
     Part,
+    basis_text,
     by_op,
     changed,
     having,
@@ -178,7 +179,7 @@ def headline(comparison: Comparison) -> str:
     if parts:
         base, other = system_names(comparison)
         texts += [
-            f"{other} vs {base}: {' but '.join(part.brief for part in some)}."
+            f"{other} vs {base}: {' but '.join(part.brief for part in some)}{basis_text(some)}."
             for some in (parts[:2], parts[:1])
             if len(some) < 2 or some[0].direction is not some[1].direction
         ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import geometric_mean, median
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side
 from leadline.analysis.verdicts import Verdict
-from leadline.archive.records import TrialStatus
+from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory, Osd
@@ -15,10 +16,14 @@ from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, quantity, table, word
 from leadline.report.document import (
+    Bar,
+    BarChart,
+    BarGroup,
     Branch,
     Cell,
     Column,
     Kind,
+    Scale,
     Table,
     Tree,
 )
@@ -28,6 +33,7 @@ from leadline.report.pages.comparison.headline import having, rates
 from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
+from leadline.report.pages.run.charts import keep_largest, value_axis
 from leadline.report.pages.run.conditions import engine_texts, moment
 from leadline.report.words import (
     NOT_SHOWN,
@@ -36,10 +42,11 @@ from leadline.report.words import (
     count_text,
     judged,
     listed,
+    place,
     ratios,
     short,
 )
-from leadline.units import format_size
+from leadline.units import format_iops, format_latency, format_size
 
 
 def read_write_table(comparison: Comparison) -> Table | None:
@@ -173,6 +180,8 @@ def _refused(cell: ComparedCell) -> bool:
 # Busy share from which the cores are the limit. The share is of whole trials: starting and ending
 # the engine takes about a tenth of one.
 BUSY = 0.80
+# Target, workload and level.
+_Work = tuple[str, str, str]
 _LEAVES = 12
 _PATHS = 3
 
@@ -319,16 +328,107 @@ def busy_shares(comparison: Comparison) -> Mapping[CellKey, float]:
     return found
 
 
-def _busy(side: Side) -> Mapping[tuple[str, str, str], float]:
-    shares: dict[tuple[str, str, str], list[float]] = {}
-    names = set(side.targets.values())
-    for trial in (trial for run in side.runs for trial in run.trials):
-        record = trial.record
-        completed = record.status is TrialStatus.COMPLETED and record.target in names
-        if completed and record.processor is not None:
-            key = (record.target, record.workload, record.level)
-            shares.setdefault(key, []).append(record.processor.busy_share)
+def _busy(side: Side) -> Mapping[_Work, float]:
+    shares: dict[_Work, list[float]] = {}
+    for key, _, processor in _processors(side):
+        shares.setdefault(key, []).append(processor.busy_share)
     return {key: median(values) for key, values in shares.items()}
+
+
+def _processors(side: Side) -> Iterable[tuple[_Work, str, Processor]]:
+    """Yield (target, workload and level; trial; processor) of the completed trials."""
+    names = set(side.targets.values())
+    for part in side.parts:
+        for trial in part.run.trials:
+            record = trial.record
+            completed = record.status is TrialStatus.COMPLETED and record.target in names
+            if completed and record.processor is not None:
+                name = f"{part.run.id}:{record.trial}" if side.repeats else record.trial
+                yield (record.target, record.workload, record.level), name, record.processor
+
+
+# Rows of the chart; those with the most processor time.
+_MOST_WORK = 24
+
+
+def processor_chart(comparison: Comparison) -> BarChart | None:
+    """Chart the processor time of the load generator's machine for each I/O, the median over
+    trials: busy cores / IOPS of all operations. None where it was not recorded.
+
+    In a lab the machine also runs the storage.
+    """
+    sides = (comparison.baseline, comparison.candidate)
+    measured = [_work_done(side, number, comparison) for number, side in enumerate(sides)]
+    works = dict.fromkeys((cell.target, cell.workload, cell.level) for cell in comparison.cells)
+    known = [work for work in works if all(work in own for own in measured)]
+    if not known:
+        return None
+    shown = keep_largest(known, lambda work: max(own[work].cpu_s for own in measured), _MOST_WORK)
+    rest = f", {len(shown)} of {len(known):,}" if len(shown) < len(known) else ""
+    several = len({workload for _, workload, _ in shown}) > 1
+    times = [own[work].cpu_s for own in measured for work in shown]
+    low, high, ticks = value_axis(Metric.LATENCY_MEAN, times)
+    return BarChart(
+        id="processor-time",
+        title=f"Processor time of the load generator's machine for each I/O{rest}",
+        series=(short(sides[0].name), short(sides[1].name)),
+        scale=Scale(title="busy cores / IOPS", log=False, low=low, high=high, ticks=ticks),
+        groups=tuple(
+            BarGroup(
+                label=place(short(work[0]), short(work[1]) if several else "", work[2]),
+                bars=tuple(
+                    Bar(series=number, value=own[work].cpu_s, text=own[work].text)
+                    for number, own in enumerate(measured)
+                ),
+            )
+            for work in shown
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WorkDone:
+    """Medians over trials: processor time for each I/O, busy share of all cores, IOPS."""
+
+    cpu_s: float
+    busy_share: float
+    iops: float
+
+    @property
+    def text(self) -> str:
+        """`804 us at 1,296 IOPS, 65 % busy`."""
+        busy = f"{100 * self.busy_share:.0f} % busy"
+        return f"{format_latency(self.cpu_s)} at {format_iops(self.iops)} IOPS, {busy}"
+
+
+def _work_done(side: Side, system: int, comparison: Comparison) -> Mapping[_Work, _WorkDone]:
+    """Compute the work of each compared target, workload and level."""
+    iops: dict[_Work, dict[str, float]] = {}
+    compared: dict[_Work, _Work] = {}
+    for cell in comparison.cells:
+        row = (cell.baseline_cell, cell.candidate_cell)[system]
+        if cell.metric is not Metric.IOPS or row is None or cell.op is Op.TOTAL:
+            continue
+        key = (row.target, row.planned_workload, row.level)
+        compared[key] = (cell.target, cell.workload, cell.level)
+        own = iops.setdefault(key, {})
+        for trial in row.metric(Metric.IOPS).trials:
+            own[trial.trial] = own.get(trial.trial, 0.0) + (trial.value or 0.0)
+    found: dict[_Work, list[_WorkDone]] = {}
+    for key, name, processor in _processors(side):
+        rate = iops[key].get(name, 0.0) if key in iops else 0.0
+        if rate > 0:
+            spent_s = processor.busy_share * processor.cores / rate
+            done = _WorkDone(cpu_s=spent_s, busy_share=processor.busy_share, iops=rate)
+            found.setdefault(compared[key], []).append(done)
+    return {
+        work: _WorkDone(
+            cpu_s=median(one.cpu_s for one in done),
+            busy_share=median(one.busy_share for one in done),
+            iops=median(one.iops for one in done),
+        )
+        for work, done in found.items()
+    }
 
 
 def busy_text(shares: Mapping[CellKey, float]) -> str:

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from archive_builder import make_run, small_plan
+from archive_builder import make_run, small_plan, some_findings
 from rich.console import Console
 
 from leadline.analysis.compare import compare
@@ -19,21 +20,24 @@ from leadline.analysis.figures import figures
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
+from leadline.archive.verify import verify
 from leadline.findings import Finding, Severity
-from leadline.metrics import Op
+from leadline.metrics import Metric, Op
+from leadline.report.curves import percentiles_of
 from leadline.report.document import (
     BarChart,
     Block,
     DeltaChart,
     Document,
     HeatMap,
+    LineChart,
     Marks,
     Section,
     Table,
 )
 from leadline.report.pages.comparison.charts import MOST_ROWS, delta_chart, ratio_scale
+from leadline.report.pages.comparison.method import command
 from leadline.report.pages.comparison.page import (
-    command,
     comparison_document,
     comparison_section,
     comparison_summary,
@@ -98,10 +102,11 @@ def test_the_order_of_the_page(published: Comparison) -> None:
     assert document.title == "multi-zone vs single-zone"
     order = [section.id for section in document.sections]
     assert document.front
-    assert order.index("changes") < order.index("findings")
+    assert order.index("trials") < order.index("findings")
     assert order.index("findings") < order.index("configuration-differences")
+    assert order.index("configuration-differences") < order.index("changes")
     folded = {section.id for section in document.sections if section.folded}
-    details = ["scorecard", "totals", "test-matrix", "systems", "methods", "reproduce", "versions"]
+    details = ["scorecard", "totals", "test-matrix", "systems", "methods"]
     assert order[-len(details) :] == details
     assert folded == set(details)
 
@@ -254,8 +259,10 @@ def test_refused_numbers_are_marked_and_have_no_verdict(tmp_path: Path) -> None:
     assert document.summary[0].startswith("No verdict on ")
     assert "cache-served-reads" in document.summary[0]
     assert not re.search(r"\d %", " ".join(document.summary))
-    for text in rendered(document):
-        assert "not comparable" in text
+    page, wiki, text = rendered(document)
+    assert "not comparable" in page
+    assert "not comparable" in wiki
+    assert "No verdict on" in text
 
 
 def test_nothing_completed(tmp_path: Path) -> None:
@@ -273,7 +280,7 @@ def test_runs_with_nothing_in_common(tmp_path: Path) -> None:
     found = compare(*two_runs(first, second, judged), by=By.RUN)
     document = comparison_document(found)
     assert document.summary[0].startswith("Nothing can be compared: ")
-    assert "disk" in document.summary[0]
+    assert "disk" in comparison_summary(found).summary[0]
     for text in (*rendered(document), *rendered(comparison_summary(found))):
         assert "Nothing can be compared" in re.sub(r"\s+", " ", text)
 
@@ -363,3 +370,138 @@ def test_one_wide_interval_does_not_squeeze_the_others() -> None:
     )
     assert chart
     assert ratio_scale("", chart.rows).high < 2
+
+
+# --- few words ----------------------------------------------------------------------------------
+
+# Elements whose words a reader looks up rather than reads.
+LOOKED_UP = frozenset(("table", "figure", "svg", "script"))
+# Elements without an end.
+VOID = frozenset(("meta", "input", "br"))
+
+
+class Words(HTMLParser):
+    """The words of <main> outside tables and pictures, those of folded parts too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool]] = []
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        classes = (dict(attrs).get("class") or "").split()
+        hidden = tag in LOOKED_UP or bool({"boxes", "tools"} & {*classes})
+        if tag not in VOID:
+            self.open.append((tag, hidden))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if any(tag == "main" for tag, _ in self.open) and not any(cut for _, cut in self.open):
+            self.found += data.split()
+
+
+def words_of(page: str) -> list[str]:
+    parser = Words()
+    parser.feed(page)
+    return parser.found
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    run = make_run(tmp_path_factory.mktemp("measured"))
+    findings = some_findings()
+    told = (figures(run, findings), findings)
+    return compare(*within_run(run, By.TARGET, "disk", "memory", lambda _: told), by=By.TARGET)
+
+
+@pytest.mark.parametrize("name", ["published", "measured"])
+def test_a_page_has_at_most_six_hundred_words(name: str, request: pytest.FixtureRequest) -> None:
+    found = request.getfixturevalue(name)
+    document = comparison_document(found, [verify(run) for run in found.runs])
+    words = words_of(html.render(document))
+    assert document.summary[0].split()[0] in words, "the headline is counted"
+    assert len(words) <= 600
+    headline, *bullets = document.summary
+    assert len(headline.split()) <= 20
+    assert len(bullets) <= 5
+    assert all(len(text.split()) <= 20 for text in bullets)
+
+
+def test_each_finding_of_a_cell_is_a_mark_in_the_table_of_findings(measured: Comparison) -> None:
+    shown = table(comparison_document(measured), "findings-by-cell")
+    titles = [(column.title, column.unit) for column in shown.columns]
+    rows = [one for one in measured.cells if one.rate]
+    assert len(shown.rows) == len(rows)
+    for row, one in zip(shown.rows, rows, strict=True):
+        for system, figure in (("disk", one.baseline_cell), ("memory", one.candidate_cell)):
+            assert figure
+            codes = {
+                mark.code
+                for metric in figure.metrics
+                for mark in metric.finding_marks
+                if not mark.whole_run or mark.severity is Severity.ERROR
+            }
+            marked = {
+                mark.code
+                for (_, unit), shown_cell in zip(titles, row, strict=True)
+                if unit == system
+                for mark in shown_cell.marks
+            }
+            assert marked == codes
+
+
+def test_a_number_has_one_mark_whatever_its_findings(measured: Comparison) -> None:
+    page = html.render(comparison_document(measured))
+    assert 'title="client-saturated, ' in page or "not-steady" in page
+    assert not re.search(r"</a><a class=\"mark", page)
+
+
+def test_a_percentile_curve_goes_through_the_percentiles_of_the_table(
+    measured: Comparison,
+) -> None:
+    charts = [
+        one
+        for one in blocks(comparison_document(measured))
+        if isinstance(one, LineChart) and one.panel
+    ]
+    drawn = [one for one in measured.cells if one.rate and one.op is not Op.TOTAL]
+    assert len(charts) == len(drawn)
+    assert len({(one.x.low, one.x.high, one.y.low, one.y.high) for one in charts}) == 1
+    for chart, one in zip(charts, drawn, strict=True):
+        for line, row in zip(chart.lines, (one.baseline_cell, one.candidate_cell), strict=True):
+            assert row
+            values = [value for _, value in line.points]
+            assert values == sorted(values)
+            known = set(percentiles_of(row).values())
+            marked = {point[1] for point, text in zip(line.points, line.texts, strict=True) if text}
+            assert marked == known
+
+
+def test_processor_time_of_an_io_is_that_of_the_busy_cores(measured: Comparison) -> None:
+    (chart,) = (
+        one
+        for one in blocks(comparison_document(measured))
+        if isinstance(one, BarChart) and one.id == "processor-time"
+    )
+    first = next(one for one in measured.cells if one.rate)
+    (run,) = measured.runs
+    trial = next(one for one in run.trials if one.record.target == "disk")
+    assert trial.record.processor
+    cores = trial.record.processor.busy_share * trial.record.processor.cores
+    ops = [
+        one.baseline.value
+        for one in measured.cells
+        if one.metric is Metric.IOPS
+        and one.op is not Op.TOTAL
+        and one.workload == first.workload
+        and one.baseline
+        and one.baseline.value
+    ]
+    assert len(ops) == 1, "one operation, so that the medians of both are of one trial"
+    group = next(one for one in chart.groups if first.workload in one.label)
+    # All trials of the archive have the same processor.
+    assert group.bars[0].value == pytest.approx(cores / ops[0], rel=1e-3)
+    assert "41 % busy" in group.bars[0].text
