@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from archive_builder import make_run, small_plan
 from hypothesis import given
@@ -19,19 +18,15 @@ from leadline.archive.reader import Run
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.report.curves import (
-    MOST_POINTS,
     MOST_SERIES,
-    distribution_chart,
     ladder_chart,
     nines,
-    rate_over_time_chart,
     strips,
     thinned,
     variation,
 )
 from leadline.report.document import Choices, LineChart, PageBudget, Paragraph, Section
 from leadline.report.pages.run.page import run_document
-from leadline.stats.histogram import LatencyHistogram
 
 latencies = st.dictionaries(st.integers(1, 10**11), st.integers(1, 10**6), min_size=1, max_size=40)
 lengths = st.lists(st.tuples(st.floats(0.05, 20.0), st.floats(0.0, 1e6)), min_size=1, max_size=500)
@@ -134,54 +129,6 @@ def test_every_point_lies_within_the_axes(run: Run) -> None:
     assert seen > 50
 
 
-# --- the distribution -----------------------------------------------------------------------------
-
-
-@given(latencies, latencies)
-def test_shares_add_to_one_and_lie_where_the_ios_are(
-    one: dict[int, int], other: dict[int, int]
-) -> None:
-    rows = [("a", 0, LatencyHistogram.from_bins(one)), ("b", 1, LatencyHistogram.from_bins(other))]
-    chart = distribution_chart("d", "D", rows, ("a", "b"))
-    assert chart is not None
-    places = sorted({x for line in chart.lines for x, _ in line.points})
-    wide = max(len(line.points) for line in chart.lines)
-    assert wide <= 65
-    for line, (_, _, histogram) in zip(chart.lines, rows, strict=True):
-        assert sum(share for _, share in line.points) == pytest.approx(1)
-        assert line.points[0][1] == 0
-        assert line.points[-1][1] == 0
-        # The middle of its bin is no further from a latency than the bin is wide, which is one
-        # octave at the most.
-        middle = np.average(
-            np.log2([x * 1e9 for x, _ in line.points]), weights=[y for _, y in line.points]
-        )
-        mean = np.average(np.log2(histogram.values_ns), weights=histogram.counts)
-        assert abs(middle - mean) <= 0.5 + 1e-9
-    assert places[0] > 0
-
-
-def test_bins_count_as_a_slow_loop_would() -> None:
-    bins = {1000: 5, 1001: 7, 1500: 11, 2000: 13, 64_000: 1}
-    chart = distribution_chart("d", "D", [("a", 0, LatencyHistogram.from_bins(bins))], ("a",))
-    assert chart is not None
-    (line,) = chart.lines
-    # 7 octaves at most 60 bins: eight for each.
-    slow: dict[int, int] = {}
-    for latency, count in bins.items():
-        slow[math.floor(math.log2(latency) * 8)] = (
-            slow.get(math.floor(math.log2(latency) * 8), 0) + count
-        )
-    drawn = {
-        math.floor(math.log2(x * 1e9) * 8): share * 37 for x, share in line.points if share > 0
-    }
-    assert drawn == pytest.approx(slow)
-
-
-def test_no_io_no_distribution() -> None:
-    assert distribution_chart("d", "D", [("a", 0, LatencyHistogram.from_bins({}))], ("a",)) is None
-
-
 # --- IOPS over time -------------------------------------------------------------------------------
 
 
@@ -201,15 +148,6 @@ def test_thinning_keeps_the_mean_over_time(steps: list[tuple[float, float]], mos
 def test_windows_without_a_length_count_alike() -> None:
     windows = (Window(end_s=0.0, value=1.0), Window(end_s=0.0, value=3.0))
     assert thinned(windows, 1) == ((0.0, 0.0, 2.0),)
-
-
-def test_a_long_log_is_thinned_and_said_so() -> None:
-    steps = [(1.0, float(number % 7)) for number in range(1000)]
-    chart = rate_over_time_chart("t", "T", [("a", 0, windows_of(steps))], ("a",))
-    assert chart is not None
-    assert len(chart.lines[0].points) <= MOST_POINTS
-    assert chart.lines[0].texts[0].startswith("0 to 9 s: ")
-    assert rate_over_time_chart("t", "T", [("a", 0, windows_of(steps)[:1])], ("a",)) is None
 
 
 # --- on the page ----------------------------------------------------------------------------------

@@ -180,8 +180,6 @@ def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
 # A larger run is drawn over time only where it was not steady: every log is a file to read.
 FEW_TRIALS = 100
 _Key = tuple[str, str, Op | None]
-# A figure with its label and the number of its series.
-CellRow = tuple[str, int, CellFigure]
 
 
 def workload_curves(
