@@ -90,7 +90,7 @@ def headline(
     comparisons: Sequence[Comparison],
     loads: Sequence[str],
 ) -> tuple[str, ...]:
-    """Summarise a run in at most seven sentences, the most important first: comparisons, the fastest
+    """Summarise a run in at most seven sentences, the most important first: comparisons, fastest
     target, what was measured, findings, missing numbers, verification."""
     sentences = [key_finding(comparison) for comparison in comparisons[:2]]
     ranked = [ranking_headline(ranking, protections(run))] if ranking is not None else []
