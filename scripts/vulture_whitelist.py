@@ -6,6 +6,7 @@ fails the check. A line here states why the name stays.
 
 # Called by Python, click, pydantic, functools.singledispatch or rich, never by name.
 __getattr__  # `leadline.compare` and the other lazy names of the package
+_repr_html_  # what a notebook calls
 list_labs  # click: `leadline lab list`
 list_pools  # click: `leadline pools list`
 list_commands  # click.Group

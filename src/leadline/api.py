@@ -48,6 +48,13 @@ class OpenRun:
     def id(self) -> str:
         return self.archive.id
 
+    def _repr_html_(self) -> str:
+        """The beginning of the page of the run, as a notebook shows it."""
+        from leadline.report.pages.run.page import run_document
+        from leadline.report.render.html import render_fragment
+
+        return render_fragment(run_document(self.archive, *Judge()(self.archive)))
+
     def measurements(self) -> pyarrow.Table:
         """The measurements table: one row per trial x operation x metric.
 
@@ -196,8 +203,9 @@ def rank(
             "objectives and use are two answers to one question",
             hint="give one of them",
         )
-    found = ranked(_archive(run), Judge(), wanted, use, baseline=baseline, band=band)
-    return OpenRanking(found)
+    archive = _archive(run)
+    found = ranked(archive, Judge(), wanted, use, baseline=baseline, band=band)
+    return OpenRanking(found, archive)
 
 
 def scale(
@@ -315,6 +323,13 @@ class OpenComparison:
     def __repr__(self) -> str:
         return f"<{self.headline}>"
 
+    def _repr_html_(self) -> str:
+        """The beginning of the page of the comparison, as a notebook shows it."""
+        from leadline.report.pages.comparison.page import comparison_document
+        from leadline.report.render.html import render_fragment
+
+        return render_fragment(comparison_document(self.comparison))
+
     @property
     def headline(self) -> str:
         """The key finding, as the page begins with it."""
@@ -375,8 +390,18 @@ class OpenComparison:
 class OpenRanking:
     """The targets of a run in order; `ranking` is the object that the command line prints."""
 
-    def __init__(self, ranking: Ranking) -> None:
+    def __init__(self, ranking: Ranking, archive: Run) -> None:
         self.ranking = ranking
+        self.archive = archive
+
+    def _repr_html_(self) -> str:
+        """The beginning of the page of the ranking, as a notebook shows it."""
+        from leadline.analysis.requirements import protections
+        from leadline.report.pages.ranking import ranking_document
+        from leadline.report.render.html import render_fragment
+
+        document = ranking_document(self.archive, self.ranking, protections(self.archive))
+        return render_fragment(document)
 
     def __repr__(self) -> str:
         first = [standing.target for standing in self.ranking.complete if standing.rank == 1]

@@ -194,6 +194,12 @@ ARCHIVE_UNWRITABLE = _kind(
 OUTPUT_UNWRITABLE = _kind(
     "output-unwritable", Exit.WRONG_REQUEST, "A report or list cannot be written where asked."
 )
+BROWSER_MISSING = _kind(
+    "browser-missing", Exit.NOT_READY, "A PDF or a PNG is requested and there is no Chromium here."
+)
+BROWSER_FAILED = _kind(
+    "browser-failed", Exit.SYSTEM_FAILED, "The browser did not print the page, or not in time."
+)
 CLUSTER_UNKNOWN = _kind(
     "cluster-unknown",
     Exit.WRONG_REQUEST,

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from openpyxl import load_workbook
 
 from leadline.cli.main import main
 from leadline.text import visible
@@ -210,6 +211,25 @@ def test_a_report_of_any_form(
         targets = {row["target"] for row in csv.DictReader(io.StringIO(text), strict=True)}
         assert (targets == set(map(visible, TEXTS))) is (ending == "raw.csv")
     assert not HIDDEN.findall(text)
+
+
+@pytest.mark.parametrize("verb", ["run", "comparison", "rank", "scale", "layers", "recommend"])
+def test_a_workbook_has_the_texts_as_texts(
+    leadline: Leadline, runs: Path, tmp_path: Path, verb: str
+) -> None:
+    path = tmp_path / "tables.xlsx"
+    reports = {"run": ("report", "one"), "comparison": ("report", "one", "two")}
+    said = leadline(*reports.get(verb) or VERBS[verb], "--runs", runs, "-o", path)
+    assert said.status in (0, 1), said.err
+    cells = [
+        cell for sheet in load_workbook(path) for row in sheet.iter_rows() for cell in row
+        if cell.value is not None
+    ]  # fmt: skip
+    assert {cell.data_type for cell in cells} <= {"s", "n"}
+    assert not [cell for cell in cells if cell.hyperlink]
+    whole = "\n".join(cell.value for cell in cells if cell.data_type == "s")
+    assert not HIDDEN.findall(whole)
+    assert [text for text in TEXTS if visible(text) not in whole] == []
 
 
 def _script(text: str) -> str:

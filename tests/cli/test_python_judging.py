@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 import leadline as package
 from leadline.errors import LeadlineError
@@ -174,3 +175,26 @@ def test_importing_leadline_imports_nothing_heavy() -> None:
     code = "import sys, leadline; print(sorted(set(sys.modules) & {'numpy', 'pyarrow', 'scipy'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_notebook_shows_the_beginning_of_each_page(leadline: Leadline, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(
+        "cluster,target,workload,op,pattern,block_size,numjobs,iodepth,runtime_s,iops\n"
+        "one,<b>a,w,read,randread,4k,1,1,60,1000\none,b,w,read,randread,4k,1,1,60,2000\n"
+        "two,<b>a,w,read,randread,4k,1,1,60,3000\ntwo,b,w,read,randread,4k,1,1,60,1000\n"
+    )
+    assert leadline("import", "table", table, "--run", "nb").status == 0
+    run = package.open_run("nb-one")
+    compared = package.compare("nb-one", "nb-two")
+    for shown, text in (
+        (run, "Run nb-one"),
+        (compared, "two vs one"),
+        (package.rank(run), "Ranking of nb-one"),
+    ):
+        fragment = shown._repr_html_()
+        assert fragment.startswith('<div class="leadline"')
+        assert escape(text) in fragment
+        assert "&lt;b&gt;a" in fragment
+        assert "<b>a" not in fragment
+        assert "<script" not in fragment

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from leadline.cli.browser import find_browser
 from leadline.cli.output import echo_line
 from leadline.engines.fio.choice import OLDEST
 from leadline.engines.fio.local import FioEngine
@@ -92,6 +93,16 @@ def _program(name: str, package: str, why: str) -> Callable[[], Check]:
     return check
 
 
+def _browser() -> Check:
+    path = find_browser()
+    return Check(
+        what="Chromium",
+        found=path or "reports cannot be written as PDF or PNG",
+        ok=path is not None,
+        hint="install it: apt-get install chromium",
+    )
+
+
 def _lab() -> Check:
     try:
         require(LabDescription(), labs_folder(None))
@@ -164,6 +175,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("ssh", "openssh-client", "load cannot be generated on other hosts"),
     _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
     _program("rbd-fuse", "rbd-fuse", "file systems on RBD then need the kernel's client"),
+    _browser,
     _zfs,
     _lab,
     _kubernetes,

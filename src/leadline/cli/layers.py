@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import format_option, runs_option
-from leadline.cli.output import echo_rendered, print_document, print_json
+from leadline.cli.output import echo_rendered, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Only cells on this target.")
 @click.option("--workload", metavar="NAME", help="Only cells of this workload.")
 @click.option("--level", metavar="LEVEL", help="Only cells at this load level.")
+@document_options
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     name: str,
@@ -28,6 +30,8 @@ def command(
     target: str | None,
     workload: str | None,
     level: str | None,
+    path: Path | None,
+    force: bool,
     output: str,
 ) -> Exit:
     """Show the layers below each target: operations, bytes, sizes, latency and concurrency of
@@ -47,13 +51,14 @@ def command(
     from leadline.archive.runs import find_run
     from leadline.audit.registry import audit
 
+    check_destination(path, output, force)
     run = find_run(name, runs)
     study = layer_study(run, audit(run), target=target, workload=workload, level=level)
-    _print(study, output)
+    _print(study, output, path, force)
     return Exit.ANSWERED
 
 
-def _print(study: LayerStudy, output: str) -> None:
+def _print(study: LayerStudy, output: str, path: Path | None, force: bool) -> None:
     if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows, layers_output
         from leadline.report.render.rows import render_rows
@@ -66,4 +71,4 @@ def _print(study: LayerStudy, output: str) -> None:
         return
     from leadline.report.pages.layers import layers_document
 
-    print_document(layers_document(study), output)
+    put_document(layers_document(study), output, path, force)

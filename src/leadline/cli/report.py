@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from leadline import errors
+from leadline.cli.document_file import (
+    DOCUMENT_FORMS,
+    FORCE,
+    FileContent,
+    find_form,
+    refuse_existing,
+    render_file,
+    write_files,
+)
 from leadline.cli.options import ComparisonRequest, compare_options, runs_option
-from leadline.cli.output import echo_line
-from leadline.errors import Exit, LeadlineError
+from leadline.errors import Exit
 from leadline.parallel import without_collection
 
 if TYPE_CHECKING:
@@ -26,8 +31,6 @@ if TYPE_CHECKING:
 
 # What `report` writes of a run or a comparison, and `verify` makes once more to check a page.
 
-# The page as it would be on paper; a name may end in `.pdf-ready.html`, so that browsers know it.
-PAPER = ".pdf-ready"
 # CSV with texts that a spreadsheet takes for formulas.
 RAW = ".raw.csv"
 # Forms that are data for programs rather than a document; they do not say what was verified.
@@ -119,7 +122,7 @@ def of_two(
     )
 
 
-SUFFIXES = (".html", ".md", ".json", ".csv", RAW, PAPER)
+FORMS = (*DOCUMENT_FORMS, *DATA)
 
 
 @click.command()
@@ -133,12 +136,13 @@ SUFFIXES = (".html", ".md", ".json", ".csv", RAW, PAPER)
     "path",
     required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write; its ending chooses the form: " + ", ".join(SUFFIXES) + ".",
+    help="The file to write; its ending chooses the form: " + ", ".join(FORMS) + ".",
 )
-@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@FORCE
 def command(band: float, between_runs: float, path: Path, force: bool, **given: Any) -> Exit:
     """Write a run, or a comparison of two, as one self-contained page (HTML), as Markdown with its
-    charts in a folder next to it, as JSON or CSV, or as a page laid out for paper (.pdf-ready).
+    charts in a folder next to it, as JSON or CSV, as an Excel workbook of its tables, as PDF, as a
+    picture of the first screen (PNG), or as a page laid out for paper (.pdf-ready).
     In .csv, not in .raw.csv, texts that spreadsheets take for formulas have a ' in front.
 
     Archives are verified on the way, and the page says with what result.
@@ -149,36 +153,16 @@ def command(band: float, between_runs: float, path: Path, force: bool, **given: 
         leadline report study-single-zone study-multi-zone -o study.html
         leadline report rep3 rep2 --by target --run @latest -o copies.md
     """
-    kind = _kind(path)
-    _refuse_existing(path, force)
+    form = find_form(path, FORMS)
+    refuse_existing(path, force)
     with without_collection():
-        written = _compose(ComparisonRequest(**given), kind, band=band, between_runs=between_runs)
-        content, companions = _rendered(written, path, kind)
-    for name in companions:
-        _refuse_existing(path.parent / name, force)
-    _write(path, content)
-    for name, text in companions.items():
-        _write(path.parent / name, text, companion=True)
-    echo_line(str(path))
+        written = _compose(ComparisonRequest(**given), form, band=band, between_runs=between_runs)
+        if written.document is None:
+            files = FileContent(content=(written.text.rstrip("\n") + "\n").encode())
+        else:
+            files = render_file(written.document, written.downloads, path, form)
+    write_files(path, files, force=force)
     return Exit.ANSWERED
-
-
-def _kind(path: Path) -> str:
-    name = path.name.lower()
-    if name.endswith((PAPER, PAPER + ".html")):
-        return PAPER
-    if name.endswith(RAW):
-        return RAW
-    suffix = path.suffix.lower()
-    if suffix in SUFFIXES:
-        return suffix
-    raise LeadlineError(
-        errors.USAGE,
-        f"a report cannot be written as {suffix!r}"
-        if suffix
-        else f"{str(path)!r} has no ending that says how to write the report",
-        hint=f"end the name in {', '.join(SUFFIXES)}",
-    )
 
 
 def _compose(request: ComparisonRequest, kind: str, *, band: float, between_runs: float) -> Written:
@@ -191,39 +175,3 @@ def _compose(request: ComparisonRequest, kind: str, *, band: float, between_runs
             return of_run(runs[0], kind, judge, verified)
         sides = request.find_sides(judge)
         return of_two(*sides, compared, kind, verified, band=band, between_runs=between_runs)
-
-
-def _rendered(written: Written, path: Path, kind: str) -> tuple[str, Mapping[str, str]]:
-    """The file's text, and the texts of its companion files by their relative names."""
-    if written.document is None:
-        return written.text, {}
-    if kind == ".md":
-        from leadline.report.render.markdown import render_with_pictures
-
-        return render_with_pictures(written.document, f"{path.stem}-charts")
-    from leadline.report.render.html import render
-
-    return render(written.document, written.downloads, ready_to_print=kind == PAPER), {}
-
-
-def _refuse_existing(path: Path, force: bool) -> None:
-    if os.path.lexists(path) and not force:
-        raise LeadlineError(
-            errors.OUTPUT_UNWRITABLE,
-            f"{str(path)!r} is there already",
-            hint="give another name, or --force",
-        )
-
-
-def _write(path: Path, text: str, *, companion: bool = False) -> None:
-    """A companion file goes into a folder of its own, which is made."""
-    try:
-        if companion:
-            path.parent.mkdir(exist_ok=True)
-        path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-    except OSError as error:
-        raise LeadlineError(
-            errors.OUTPUT_UNWRITABLE,
-            f"{str(path)!r} cannot be written: {error.strerror}",
-            hint="name a file in a folder that exists and that you may write to",
-        ) from error

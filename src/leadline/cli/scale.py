@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, between_runs_option, format_option, runs_option
-from leadline.cli.output import echo_rendered, print_document, print_json
+from leadline.cli.output import echo_rendered, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 )
 @band_option("Equivalence margin: smaller differences count as none.")
 @between_runs_option
+@document_options
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     names: tuple[str, ...],
@@ -47,6 +49,8 @@ def command(
     added: float | None,
     band: float,
     between_runs: float,
+    path: Path | None,
+    force: bool,
     output: str,
 ) -> Exit:
     """Show throughput and latency over load: peak, knee, the bottleneck of each level, and the last
@@ -65,6 +69,7 @@ def command(
     from leadline.archive.runs import find_run
     from leadline.judge import judging
 
+    check_destination(path, output, force)
     below = parse_limit(limit)
     found = [find_run(name, runs) for name in names or ("@latest",)]
     unique = tuple({run.path: run for run in found}.values())
@@ -78,11 +83,11 @@ def command(
             band=band,
             between_runs=between_runs,
         )
-    _print(require_answer(studied), output)
+    _print(require_answer(studied), output, path, force)
     return Exit.ANSWERED
 
 
-def _print(study: ScalingStudy, output: str) -> None:
+def _print(study: ScalingStudy, output: str, path: Path | None, force: bool) -> None:
     if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
         from leadline.report.render.rows import render_rows
@@ -95,4 +100,4 @@ def _print(study: ScalingStudy, output: str) -> None:
         return
     from leadline.report.pages.scaling.page import scaling_document
 
-    print_document(scaling_document(study), output)
+    put_document(scaling_document(study), output, path, force)

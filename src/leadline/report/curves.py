@@ -9,18 +9,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from statistics import fmean, median, stdev
-
-import numpy as np
-import numpy.typing as npt
 
 from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
 from leadline.report.document import Line, LineChart, Look, Scale, Strip, Stroke
-from leadline.report.words import share_text, title, value_text, value_with_unit
-from leadline.stats.histogram import LatencyHistogram
+from leadline.report.words import share_text, title
 from leadline.units import format_latency
 
 # Readers distinguish at most so many lines by colour and dash.
@@ -32,9 +27,7 @@ _MOST_BINS = 60
 _BINS_PER_OCTAVE = (8, 6, 4, 3, 2, 1)
 
 LadderRow = tuple[str, int, Mapping[Metric, float]]
-DistributionRow = tuple[str, int, LatencyHistogram]
 RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}
-TimeRow = tuple[str, int, Sequence[Window]]
 
 
 # Floats below it have no decades; no measured value is that small.
@@ -242,76 +235,6 @@ def nines(metric: Metric) -> float:
     return -math.log10(1 - metric.quantile)
 
 
-def distribution_chart(
-    anchor: str,
-    heading: str,
-    rows: Sequence[DistributionRow],
-    series: tuple[str, ...],
-    choice: str = "",
-) -> LineChart | None:
-    """Draw the share of a row's I/Os in each bin of a log latency axis, in seconds; None where no
-    row has an I/O. All lines share their bins; the shares of a line add up to 1."""
-    filled = [row for row in rows if row[2].count]
-    if not filled:
-        return None
-    low = min(int(histogram.values_ns[0]) for _, _, histogram in filled)
-    high = max(int(histogram.values_ns[-1]) for _, _, histogram in filled)
-    per_octave = _per_octave(low, high)
-    lines = [_distribution(row, per_octave) for row in filled]
-    highest = max(y for line in lines for _, y in line.points)
-    return LineChart(
-        id=anchor,
-        title=heading,
-        series=series,
-        x=latency_scale(x for line in lines for x, _ in line.points),
-        y=linear_scale("share of I/Os", highest, share_tick),
-        lines=tuple(lines),
-        choice=choice,
-    )
-
-
-def rate_over_time_chart(
-    anchor: str,
-    heading: str,
-    rows: Sequence[TimeRow],
-    series: tuple[str, ...],
-    choice: str = "",
-    *,
-    most: int = MOST_POINTS,
-    rate: Metric = Metric.IOPS,
-) -> LineChart | None:
-    """Draw a rate over the seconds since the job began, a line for each trial; None where no row
-    has two windows. Longer series are thinned to `most` means weighted by time, which keeps the
-    mean of a line."""
-    shown = [row for row in rows if len(row[2]) > 1]
-    if not shown:
-        return None
-    lines = [
-        Line(
-            label=label,
-            series=number,
-            points=tuple(((begin + end) / 2, value) for begin, end, value in spans),
-            texts=tuple(
-                f"{_second(begin)} to {_second(end)} s: {value_with_unit(rate, value)}"
-                for begin, end, value in spans
-            ),
-        )
-        for label, number, windows in shown
-        for spans in (thinned(windows, most),)
-    ]
-    last = max(windows[-1].end_s for _, _, windows in shown)
-    highest = max(y for line in lines for _, y in line.points)
-    return LineChart(
-        id=anchor,
-        title=heading,
-        series=series,
-        x=linear_scale("seconds", last, lambda second: f"{_second(second)} s"),
-        y=linear_scale(RATE_UNITS[rate], highest, partial(value_text, rate)),
-        lines=tuple(lines),
-        choice=choice,
-    )
-
-
 def thinned(
     windows: Sequence[Window], most: int = MOST_POINTS
 ) -> tuple[tuple[float, float, float], ...]:
@@ -391,35 +314,3 @@ def _rungs(values: Mapping[Metric, float]) -> list[Metric]:
 def _short(metric: Metric) -> str:
     """`p99.9`."""
     return title(metric).split()[0]
-
-
-def _per_octave(low_ns: int, high_ns: int) -> int:
-    octaves = math.log2(max(high_ns, 1) / max(low_ns, 1)) + 1
-    return next((bins for bins in _BINS_PER_OCTAVE if octaves * bins <= _MOST_BINS), 1)
-
-
-def _distribution(row: DistributionRow, per_octave: int) -> Line:
-    """Bin k holds latencies from 2^(k/per_octave) ns on; empty bins at both ends make the line
-    begin and end at zero."""
-    label, number, histogram = row
-    places = np.maximum(histogram.values_ns, 1)
-    bins = np.floor(np.log2(places) * per_octave).astype(np.int64)
-    first = int(bins[0]) - 1
-    counts: npt.NDArray[np.int64] = np.zeros(int(bins[-1]) + 2 - first, dtype=np.int64)
-    np.add.at(counts, bins - first, histogram.counts)
-    shares = counts / histogram.count
-    edges = [2.0 ** ((first + index) / per_octave) / 1e9 for index in range(len(counts) + 1)]
-    bars = list(zip(edges, edges[1:], counts.tolist(), shares.tolist(), strict=False))
-    return Line(
-        label=label,
-        series=number,
-        points=tuple((math.sqrt(begin * end), share) for begin, end, _, share in bars),
-        texts=tuple(
-            f"{format_latency(begin)} to {format_latency(end)}: {count:,} I/Os, {share_text(share)}"
-            for begin, end, count, share in bars
-        ),
-    )
-
-
-def _second(value: float) -> str:
-    return f"{value:,.1f}".removesuffix(".0")

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from archive_builder import make_run, small_plan
 from hypothesis import given
@@ -19,20 +18,15 @@ from leadline.archive.reader import Run
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.report.curves import (
-    MOST_POINTS,
     MOST_SERIES,
-    distribution_chart,
     ladder_chart,
     nines,
-    rate_over_time_chart,
     strips,
     thinned,
     variation,
 )
 from leadline.report.document import Choices, LineChart, PageBudget, Paragraph, Section
-from leadline.report.pages.run import charts as workload_curves
 from leadline.report.pages.run.page import run_document
-from leadline.stats.histogram import LatencyHistogram
 
 latencies = st.dictionaries(st.integers(1, 10**11), st.integers(1, 10**6), min_size=1, max_size=40)
 lengths = st.lists(st.tuples(st.floats(0.05, 20.0), st.floats(0.0, 1e6)), min_size=1, max_size=500)
@@ -132,65 +126,7 @@ def test_every_point_lies_within_the_axes(run: Run) -> None:
                 for scale in (block.x, block.y):
                     assert len(scale.ticks) >= 2
                     assert all(scale.low <= tick <= scale.high for tick, _ in scale.ticks)
-    assert seen > 100
-
-
-# --- the distribution -----------------------------------------------------------------------------
-
-
-@given(latencies, latencies)
-def test_shares_add_to_one_and_lie_where_the_ios_are(
-    one: dict[int, int], other: dict[int, int]
-) -> None:
-    rows = [("a", 0, LatencyHistogram.from_bins(one)), ("b", 1, LatencyHistogram.from_bins(other))]
-    chart = distribution_chart("d", "D", rows, ("a", "b"))
-    assert chart is not None
-    places = sorted({x for line in chart.lines for x, _ in line.points})
-    wide = max(len(line.points) for line in chart.lines)
-    assert wide <= 65
-    for line, (_, _, histogram) in zip(chart.lines, rows, strict=True):
-        assert sum(share for _, share in line.points) == pytest.approx(1)
-        assert line.points[0][1] == 0
-        assert line.points[-1][1] == 0
-        # The middle of its bin is no further from a latency than the bin is wide, which is one
-        # octave at the most.
-        middle = np.average(
-            np.log2([x * 1e9 for x, _ in line.points]), weights=[y for _, y in line.points]
-        )
-        mean = np.average(np.log2(histogram.values_ns), weights=histogram.counts)
-        assert abs(middle - mean) <= 0.5 + 1e-9
-    assert places[0] > 0
-
-
-def test_bins_count_as_a_slow_loop_would() -> None:
-    bins = {1000: 5, 1001: 7, 1500: 11, 2000: 13, 64_000: 1}
-    chart = distribution_chart("d", "D", [("a", 0, LatencyHistogram.from_bins(bins))], ("a",))
-    assert chart is not None
-    (line,) = chart.lines
-    # 7 octaves at most 60 bins: eight for each.
-    slow: dict[int, int] = {}
-    for latency, count in bins.items():
-        slow[math.floor(math.log2(latency) * 8)] = (
-            slow.get(math.floor(math.log2(latency) * 8), 0) + count
-        )
-    drawn = {
-        math.floor(math.log2(x * 1e9) * 8): share * 37 for x, share in line.points if share > 0
-    }
-    assert drawn == pytest.approx(slow)
-
-
-def test_no_io_no_distribution() -> None:
-    assert distribution_chart("d", "D", [("a", 0, LatencyHistogram.from_bins({}))], ("a",)) is None
-
-
-def test_the_distribution_is_of_all_trials_together(run: Run) -> None:
-    (chart,) = drawn_in(results(run), "randwrite-4k-qd1", "distribution")
-    for line in chart.lines:
-        figure = figure_of(run, line.label, "randwrite-4k-qd1", Op.WRITE)
-        told = sum(
-            int(text.split(": ")[1].split(" I/Os")[0].replace(",", "")) for text in line.texts
-        )
-        assert told == figure.ios > 0
+    assert seen > 50
 
 
 # --- IOPS over time -------------------------------------------------------------------------------
@@ -214,37 +150,7 @@ def test_windows_without_a_length_count_alike() -> None:
     assert thinned(windows, 1) == ((0.0, 0.0, 2.0),)
 
 
-def test_a_line_over_time_has_its_trials_rate(run: Run) -> None:
-    (chart,) = drawn_in(results(run), "randread-4k-qd1", "time")
-    assert len(chart.lines) == 6
-    for line in chart.lines:
-        target, _, trial = line.label.partition(" · ")
-        metric = figure_of(run, target, "randread-4k-qd1", Op.READ).metric(Metric.IOPS)
-        (own,) = (one.value for one in metric.trials if one.trial == trial)
-        assert own is not None
-        mean = sum(y for _, y in line.points) / len(line.points)
-        # fio's windows begin a few milliseconds late and end a few early.
-        assert mean == pytest.approx(own, rel=0.05)
-
-
-def test_a_long_log_is_thinned_and_said_so() -> None:
-    steps = [(1.0, float(number % 7)) for number in range(1000)]
-    chart = rate_over_time_chart("t", "T", [("a", 0, windows_of(steps))], ("a",))
-    assert chart is not None
-    assert len(chart.lines[0].points) <= MOST_POINTS
-    assert chart.lines[0].texts[0].startswith("0 to 9 s: ")
-    assert rate_over_time_chart("t", "T", [("a", 0, windows_of(steps)[:1])], ("a",)) is None
-
-
 # --- on the page ----------------------------------------------------------------------------------
-
-
-def test_one_curve_is_chosen_at_a_time(run: Run) -> None:
-    for section in results(run):
-        (choices,) = (one for one in section.blocks if isinstance(one, Choices))
-        drawn = [one.choice for one in section.blocks if isinstance(one, LineChart)]
-        assert [value for value, _ in choices.options] == drawn
-        assert len(set(drawn)) == len(drawn)
 
 
 def test_the_total_is_left_to_its_parts(run: Run) -> None:
@@ -279,7 +185,7 @@ def test_of_many_targets_the_fastest_are_drawn_and_the_others_named(tmp_path: Pa
 def test_a_page_draws_only_so_much_and_says_what_it_left_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = functools.partial(PageBudget, 150)
+    small = functools.partial(PageBudget, 100)
     monkeypatch.setattr("leadline.report.pages.run.page.PageBudget", small)
     document = run_document(run, figures(run, ()), ())
     (found,) = (section for section in document.sections if section.id == "results")
@@ -291,31 +197,10 @@ def test_a_page_draws_only_so_much_and_says_what_it_left_out(
             kind = block.id.rpartition("-")[2]
             kinds[kind] += 1
             points[kind] += sum(len(line.points) for line in block.lines)
-    assert kinds["ladder"] == 6, "its few points have room whatever the others take"
-    assert all(points[kind] + 15 * kinds[kind] <= 150 for kind in kinds)
+    assert 0 < kinds["ladder"] < 6
+    assert points["ladder"] + 15 * kinds["ladder"] <= 100
     (said,) = (block.text for block in found.blocks if isinstance(block, Paragraph))
-    assert f"{6 - kinds['distribution']} of distribution" in said
-    assert f"{6 - kinds['time']} of over time" in said
-    assert "percentiles" not in said
-
-
-def test_of_a_large_run_only_what_was_not_steady_is_drawn_over_time(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from archive_builder import some_findings
-
-    monkeypatch.setattr(workload_curves, "FEW_TRIALS", 5)
-    findings = some_findings()
-    document = run_document(run, figures(run, findings), findings)
-    (found,) = (section for section in document.sections if section.id == "results")
-    drawn = [
-        line.label.partition(" · ")[0]
-        for section in found.sections
-        for block in section.blocks
-        if isinstance(block, LineChart) and block.id.endswith("time")
-        for line in block.lines
-    ]
-    assert drawn == ["disk"] * 3
+    assert f"{6 - kinds['ladder']} of percentiles" in said
 
 
 # --- every trial as a strip -----------------------------------------------------------------------

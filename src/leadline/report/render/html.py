@@ -8,11 +8,11 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
-from jinja2 import DictLoader, Environment, StrictUndefined, Template
+from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from leadline.findings import Severity
@@ -30,6 +30,7 @@ from leadline.report.document import (
     printable,
 )
 from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
+from leadline.report.render.svg_gauges import gauge, gauge_axis
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
 from leadline.version import __version__
 
@@ -48,12 +49,16 @@ class Download:
 
 
 def render(
-    document: Document, downloads: Sequence[Download] = (), *, ready_to_print: bool = False
+    document: Document,
+    downloads: Sequence[Download] = (),
+    *,
+    ready_to_print: bool = False,
+    picture: bool = False,
 ) -> str:
     """Render the page with its downloads.
 
     `ready_to_print`: everything unfolded, in light colours, laid out for paper, without script
-    and without downloads.
+    and without downloads. `picture`: the same, laid out for the screen.
 
     The page's script and style are allowed by their hashes alone: a script in a name would not
     run even if it were not escaped. The last line is the SHA-256 of all lines above.
@@ -61,17 +66,59 @@ def render(
     paper, script = _source("print.css"), _without_comments(_source("page.js"))
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
-    page = _template(ready_to_print).render(
-        document=printable(document),
-        version=__version__,
-        definitions=Markup(DEFINITIONS),
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_source_hash(style),
-        script_hash=_source_hash(script),
-        downloads=() if ready_to_print else downloads,
+    still = ready_to_print or picture
+    page = (
+        _environment(still)
+        .get_template("page")
+        .render(
+            document=printable(document),
+            version=__version__,
+            definitions=Markup(DEFINITIONS),
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_source_hash(style),
+            script_hash=_source_hash(script),
+            downloads=() if still else downloads,
+        )
     )
     return seal_page(page.rstrip("\n") + "\n")
+
+
+_MOST_BULLETS = 5
+# Parts of the markup, in which no text has quotes: they are escaped.
+_DEFINED = re.compile(r'<g id="([^"]*)">(.*?)</g>')
+_USED = re.compile(r'<use href="#([^"]*)"/>')
+_NAMES = re.compile(r' id="[^"]*"| href="#(?!shape-)[^"]*"')
+
+
+def render_fragment(document: Document) -> str:
+    """Render the beginning of a document for a notebook: main result, summary and first screen.
+
+    It is an element with its own style, without script, link to the network or frame. The style
+    applies inside it alone (CSS `@scope`; a browser without that shows it unstyled). A document
+    without a first screen is shown with its first section.
+    """
+    document = printable(document)
+    first = document.sections[:1]
+    shown = document.front or tuple(block for section in first for block in section.blocks)
+    summary = document.summary[: 1 + _MOST_BULLETS]
+    body = (
+        _environment(True)
+        .get_template("fragment")
+        .render(document=replace(document, summary=summary), shown=shown)
+    )
+    # Styles of a scope do not reach the content of `use`; a grid uses that of its chart.
+    defined = dict(_DEFINED.findall(body))
+    for _ in range(2):
+        body = _USED.sub(lambda found: defined.get(found[1], found[0]), body)
+    # Two fragments in one notebook must not have elements of the same name.
+    body = _NAMES.sub("", body)
+    style = _source("chart.css") + _source("page.css") + _source("fragment.css")
+    scoped = re.sub(r":root|(?m:^)(?:html|body)(?=[{:])", ":scope", style)
+    return (
+        f'<div class="leadline" lang="en"><style>@scope{{{scoped}}}</style>'
+        f'<svg class="defs" aria-hidden="true">{DEFINITIONS}</svg>\n{body}\n</div>\n'
+    )
 
 
 _SEAL = "<!-- SHA-256 of all lines above: {} -->\n"
@@ -105,11 +152,13 @@ def _without_comments(script: str) -> str:
 
 # Compiling takes longer than filling in a small page.
 @cache
-def _template(ready_to_print: bool) -> Template:
+def _environment(ready_to_print: bool) -> Environment:
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
-        loader=DictLoader({"page": _source("page.html.j2"), "blocks": _source("blocks.html.j2")}),
+        loader=DictLoader(
+            {name: _source(f"{name}.html.j2") for name in ("page", "blocks", "fragment")}
+        ),
     )
     environment.globals.update(
         paper=ready_to_print,
@@ -125,13 +174,14 @@ def _template(ready_to_print: bool) -> Template:
         isolated=isolated,
         line_plot=line_plot,
         file_name=_file_name,
+        gauge_axis=lambda column: Markup(gauge_axis(column)),
         packed=_packed,
         row_chart=row_chart,
         sentence=sentence,
         slots=_slots,
         verdict_style=verdict_style,
     )
-    return environment.get_template("page")
+    return environment
 
 
 def _source_hash(content: str) -> str:
@@ -158,7 +208,7 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
     other."""
 
     def kind(block: Block) -> str:
-        if isinstance(block, DeltaChart | StripChart) and block.panel:
+        if isinstance(block, DeltaChart | DotPlot | StripChart) and block.panel:
             return "panels"
         if isinstance(block, LineChart) and block.panel:
             return "curves"
@@ -206,6 +256,8 @@ def _cells(
         classes = ["n"] if number else []
         if cell.severity is Severity.ERROR:
             classes.append("bad")
+        if column.scale or cell.gauge:
+            classes.append("drawn")
         if column.title == "verdict" and (style := verdict_style(cell.text)):
             classes += ["verdict", style]
         parts.append("<td" if index else '<th scope="row"')
@@ -214,7 +266,7 @@ def _cells(
         parts.append(_sort_key(cell, number=number))
         if note := cell.note or (cell.text if len(cell.text) > _CUT else ""):
             parts.append(f' title="{escape(note)}"')
-        parts.append(f">{_text(cell)}")
+        parts.append(f">{gauge(cell, column)}{_text(cell)}")
         if slot:
             parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
         parts.append("</td>" if index else "</th>")

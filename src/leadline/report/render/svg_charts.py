@@ -47,6 +47,7 @@ from leadline.report.render.svg_shapes import (
     within,
     xml_text,
 )
+from leadline.report.words import listed
 
 _PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
 # Beyond this many points marks would hide their line; a pointer finds them still.
@@ -55,6 +56,8 @@ _WITH_MARKS = (Stroke.MARKED, Stroke.CURVE)
 # A mark's text is 13 pixels high in a plot of about 250.
 _NAME_HEIGHT = 0.055
 _LONGEST_NAME = 16
+# The share of a plot's width that a name next to a point takes.
+_NAME_WIDTH = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +73,10 @@ class LinePlot:
 
 def line_plot(chart: LineChart) -> LinePlot:
     # Lines of one series are distinguished by the name at their end.
-    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1
+    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1 and not chart.scatter
     used = {line.series for line in chart.lines}
     legend = tuple(
-        (swatch(chart.look(index)), name)
+        (_swatch(chart, index), name)
         for index, name in enumerate(chart.series)
         if name and index in used and (len(chart.series) > 1 or not named)
     )
@@ -86,11 +89,20 @@ def line_plot(chart: LineChart) -> LinePlot:
         + "".join(_rule(chart, rule) for rule in chart.rules)
         + "".join(_line(chart, line) for line in chart.lines)
         + "".join(_pin(chart, pin) for pin in chart.pins)
-        + (_names(chart) if named else ""),
+        + (_names(chart) if named else "")
+        + (_point_names(chart) if chart.scatter else ""),
         legend=legend,
         named=named,
         description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
     )
+
+
+def _swatch(chart: LineChart, series: int) -> str:
+    """A series as the legend shows it; the lines of a scatter plot are points."""
+    look = chart.look(series)
+    if chart.scatter and look.stroke is Stroke.MARKED:
+        return mark(*_mark(look), "12", "10")
+    return swatch(look)
 
 
 def swatch(look: Look) -> str:
@@ -213,6 +225,30 @@ def _names(chart: LineChart) -> str:
     return "".join(texts)
 
 
+def _point_names(chart: LineChart) -> str:
+    """Names next to the last points of the lines, moved apart where points have one place."""
+    ends = sorted(
+        (1 - share(chart.y, line.points[-1][1]), share(chart.x, line.points[-1][0]), line.label)
+        for line in chart.lines
+        if line.points and line.label
+    )
+    texts = []
+    taken: list[tuple[float, float]] = []
+    for y, x, label in ends:
+        place = y
+        for other_x, other_y in taken:
+            if abs(other_x - x) < _NAME_WIDTH and place - other_y < _NAME_HEIGHT:
+                place = other_y + _NAME_HEIGHT
+        taken.append((x, place))
+        side, dx = ("end", -8) if x > 0.6 else ("start", 8)
+        shown = label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+        texts.append(
+            f'<text class="word" x="{percent(x)}" dx="{dx}" y="{percent(place)}" dy=".34em"'
+            f' text-anchor="{side}">{xml_text(shown)}{titled(label)}</text>'
+        )
+    return "".join(texts)
+
+
 # Charts of rows: trials as dots, bars from zero, changes around the line of no change. A row has
 # tracks, drawings 20 pixels high, with its label and its figures as text.
 
@@ -283,7 +319,8 @@ def row_chart(chart: RowsOf) -> RowChart:
         case DotPlot():
             kind = "logarithmic axis" if chart.log else "axis from zero"
             rows = [_dots(chart, row) for row in chart.rows]
-            return _chart(chart, chart, kind, (), rows, half=True)
+            scale = "" if chart.panel else kind
+            return _chart(chart, chart, scale, (), rows, half=not chart.panel)
         case BarChart():
             legend = tuple(
                 (rows_swatch(index), name)
@@ -315,7 +352,7 @@ def _chart(
     half: bool = False,
 ) -> RowChart:
     phone = _PHONE_WIDTH_OF_BARS if isinstance(chart, BarChart) else _ROWS_PHONE_WIDTH
-    panel = isinstance(chart, DeltaChart | StripChart) and chart.panel
+    panel = isinstance(chart, DeltaChart | DotPlot | StripChart) and chart.panel
     narrow = fitting(axis, _HALF_WIDTH if half or panel else phone)
     wide = narrow if half or panel else fitting(axis, _ROWS_PAGE_WIDTH)
     return RowChart(
@@ -388,7 +425,8 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
         absent=row.value is None,
         marks=row.marks,
     )
-    return Row(label=row.label, tracks=(track,))
+    style = "refused" if row.refused else ""
+    return Row(label=row.label, tracks=(track,), group=row.group, style=style)
 
 
 # --- bars from zero -----------------------------------------------------------------------------
@@ -527,10 +565,18 @@ def _margin_grids(chart: DeltaChart) -> str:
     return "".join(drawn)
 
 
-def panel_legend(charts: Sequence[DeltaChart | StripChart]) -> tuple[tuple[str, str], ...]:
+def panel_legend(
+    charts: Sequence[DeltaChart | DotPlot | StripChart],
+) -> tuple[tuple[str, str], ...]:
     """Explain the marks of panels, each once."""
+    marks = dict.fromkeys(chart.mark for chart in charts if isinstance(chart, DotPlot))
+    dots = (
+        ('<circle class="dot" cx="12" cy="10" r="4.5"/>', "trial"),
+        (_rows_line("mid", "12", "12", 2, 18), listed(marks)),
+    )
     strips = (item for chart in charts if isinstance(chart, StripChart) for item in _legend(chart))
     return (
+        *(dots if marks else ()),
         *delta_legend([chart for chart in charts if isinstance(chart, DeltaChart)]),
         *dict.fromkeys(strips),
     )

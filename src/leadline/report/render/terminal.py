@@ -89,11 +89,24 @@ def render(
     console.print()
     for text in document.summary:
         _hanging(console, "- ", Text(text))
+    for table in (block for block in document.front if isinstance(block, Table)):
+        console.print()
+        _table(console, with_symbols(table), ())
     for section in document.sections:
-        if not section.folded or full:
+        if (not section.folded or full) and not _only_on_pages(section):
             # A reader cannot choose in a terminal: the first choice is shown.
             chosen = section if full else _chosen(section, _left_out(document.sections))
             _section(console, chosen, trials=trials or full)
+
+
+def _only_on_pages(section: Section) -> bool:
+    """Whether a section has nothing but line charts that a terminal does not draw."""
+    blocks = section.blocks
+    return (
+        bool(blocks)
+        and not section.sections
+        and all(isinstance(block, LineChart) and not block.drawn for block in blocks)
+    )
 
 
 def _left_out(sections: Sequence[Section]) -> frozenset[str]:

@@ -376,13 +376,13 @@ def _trials(comparison: Comparison) -> _Trials:
 def _tracks(cell: ComparedCell, trials: _Trials) -> tuple[StripTrack, ...]:
     rows = ((cell.baseline_cell, cell.baseline), (cell.candidate_cell, cell.candidate))
     return tuple(
-        _strip_track(number, row, figure, trials[number])
+        strip_track(number, row, figure, trials[number])
         for number, (row, figure) in enumerate(rows)
         if row is not None and figure is not None
     )
 
 
-def _strip_track(
+def strip_track(
     series: int, row: CellFigure, figure: MetricFigure, trials: Mapping[str, StoredTrial]
 ) -> StripTrack:
     """Draw the trials of a cell in the order in which they ran."""

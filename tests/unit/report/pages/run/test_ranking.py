@@ -13,12 +13,13 @@ from archive_builder import make_run, small_plan, some_findings
 from leadline.analysis.figures import figures
 from leadline.analysis.objectives import Objective, Question
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing
+from leadline.analysis.requirements import Protection
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
 from leadline.report.document import Document, Table
+from leadline.report.pages.ranking import ranking_headline
 from leadline.report.pages.run.page import run_document
-from leadline.report.pages.run.scorecard import first_place_tie, leading
 
 OBJECTIVE = Objective(workload="w", level="qd1", op=Op.READ, metric=Metric.IOPS, weight=1.0)
 
@@ -65,48 +66,38 @@ def made(
 
 
 def test_a_leader_is_named_with_its_numbers() -> None:
-    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.SAME)
-    assert leading(ranking) == (
-        "a is the fastest of 2 targets by w read iops: 2.00 times b, the next "
-        "(interval 1.90 to 2.10)."
-    )
-    assert first_place_tie(ranking) == ""
+    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.BETTER)
+    assert ranking_headline(ranking, {}) == "a is fastest: 2.00 times b, the next."
 
 
-def test_a_leader_that_may_be_second_is_not_named() -> None:
+def test_a_leader_that_cannot_be_separated_is_said_to_be_so() -> None:
     ranking = made({"a": (1, (1, 2)), "b": (2, (1, 2))}, Verdict.SAME)
-    assert leading(ranking) == ""
-    assert "a and b tie for first" in first_place_tie(ranking)
+    assert ranking_headline(ranking, {}) == "a has the highest score; its rank may be 1 to 2."
 
 
-def test_an_inconclusive_first_place_is_a_tie() -> None:
-    ranking = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.INCONCLUSIVE)
-    assert leading(ranking) == ""
-    assert first_place_tie(ranking) == (
-        "a and b tie for first. About 7 trials each are needed to separate them."
-    )
-
-
-def test_a_tie_is_shown_by_verdicts_of_the_same() -> None:
-    both = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.SAME)
-    assert leading(both) == "a and b are equally fast by w read iops: no more than 5 % apart."
+def test_a_tie_is_no_leader() -> None:
+    both = made({"a": (1, (1, 2)), "b": (1, (1, 2))}, Verdict.INCONCLUSIVE)
+    assert ranking_headline(both, {}) == "All targets tie: a and b share rank 1."
     third = made({"a": (1, (1, 2)), "b": (1, (1, 2)), "c": (3, (3, 3))}, Verdict.SAME)
-    assert leading(third).startswith("a and b are equally fast and the fastest of 3 targets")
-    assert "b has 3.00 times c, the next" in leading(third)
+    assert ranking_headline(third, {}) == "a and b tie for first."
+
+
+def test_a_better_protected_target_is_named_with_its_score() -> None:
+    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.BETTER)
+    given = {
+        name: Protection(copies=copies, failures_survived=copies - 1, raw_per_stored=float(copies))
+        for name, copies in (("a", 2), ("b", 3))
+    }
+    assert ranking_headline(ranking, given) == (
+        "a is fastest: 2.00 times b, the next; b survives more losses at 50 % of its score."
+    )
 
 
 def test_of_incomplete_targets_nothing_is_claimed() -> None:
-    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.SAME, incomplete=("c",))
-    assert "of 2 targets with every number (1 other not ranked)" in leading(ranking)
     alone = made({"a": (1, (1, 1))}, Verdict.SAME, incomplete=("c",))
-    assert leading(alone) == ""
-    assert first_place_tie(alone) == "No ranking: 1 of 2 targets lacks a number."
-
-
-def test_single_figures_have_no_interval() -> None:
-    ranking = made({"a": (1, (1, 1)), "b": (2, (2, 2))}, Verdict.SAME, evidence=Evidence.ONE_NUMBER)
-    assert "(single figures, which have no interval)" in leading(ranking)
-    assert "95 %" not in leading(ranking)
+    assert ranking_headline(alone, {}) == "a is the only target with every number."
+    none = made({}, Verdict.SAME, incomplete=("c",))
+    assert ranking_headline(none, {}).startswith("No target has every number")
 
 
 def document_of(run: Run) -> Document:
@@ -118,7 +109,7 @@ def table_of(document: Document) -> dict[str, dict[str, str]]:
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     titles = [column.title for column in table.columns]
     return {
-        row[1].text: dict(zip(titles, (cell.text for cell in row), strict=True))
+        row[0].text: dict(zip(titles, (cell.text for cell in row), strict=True))
         for row in table.rows
     }
 
@@ -126,7 +117,7 @@ def table_of(document: Document) -> dict[str, dict[str, str]]:
 def test_the_first_sentence_of_a_run_agrees_with_its_table(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     document = document_of(run)
-    assert document.summary[0].startswith("memory is the fastest of 2 targets")
+    assert document.summary[0].startswith("memory is fast")
     values = {
         (one.target, one.workload, one.op): geometric_mean(
             trial.value or 0.0
@@ -153,15 +144,15 @@ def test_the_first_sentence_of_a_run_agrees_with_its_table(tmp_path: Path) -> No
 def test_the_same_recording_under_two_names_has_no_leader(tmp_path: Path) -> None:
     run = make_run(tmp_path, small_plan(["one", "two"]), recorded_for=lambda _: "disk")
     document = document_of(run)
-    assert "fastest of" not in document.summary[0]
+    assert "fastest" not in document.summary[0]
     assert {row["rank"] for row in table_of(document).values()} == {"1="}
 
 
 def test_single_trials_name_no_leader(tmp_path: Path) -> None:
     run = make_run(tmp_path, small_plan(["one", "two"], repeats=1), recorded_for=lambda _: "disk")
     said = document_of(run).summary
-    assert said[0].startswith("8 of 8 trials completed")
-    assert not any("fastest of" in sentence for sentence in said)
+    assert said[0] == "All targets tie: one and two share rank 1."
+    assert said[1].startswith("8 of 8 trials completed")
 
 
 def test_what_lacks_a_number_has_no_rank(tmp_path: Path) -> None:
@@ -174,7 +165,6 @@ def test_what_lacks_a_number_has_no_rank(tmp_path: Path) -> None:
     rows = table_of(document)
     assert [row["rank"] for row in rows.values()] == ["–", "–"]
     assert "mixed-70-30-4k@qd32 read iops: no completed trial" in rows["memory"]["lacks"]
-    assert rows["memory"]["first or equal in"].endswith("of 4"), "where both were measured"
 
 
 def test_a_refused_number_is_a_missing_one(tmp_path: Path) -> None:
@@ -182,7 +172,7 @@ def test_a_refused_number_is_a_missing_one(tmp_path: Path) -> None:
     findings = some_findings()
     document = run_document(run, figures(run, findings), findings)
     assert "refused by the audit: cache-served-reads" in table_of(document)["memory"]["lacks"]
-    assert not any("fastest of" in sentence for sentence in document.summary)
+    assert not any("fastest" in sentence for sentence in document.summary)
 
 
 @pytest.mark.parametrize(("count", "sections"), [(1, 0), (61, 1)])

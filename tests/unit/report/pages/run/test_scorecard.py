@@ -11,14 +11,9 @@ from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import Metric, Op
-from leadline.report.document import Bullets, Choices, HeatCell, HeatMap, Marks, Section, Table
-from leadline.report.pages.run.page import run_document
-from leadline.report.pages.run.scorecard import (
-    grid,
-    heat_map,
-    read_write_sections,
-    scorecard_sections,
-)
+from leadline.report.document import Choices, HeatCell, HeatMap, Marks, Section, Table
+from leadline.report.pages.run.heat_maps import grid, heat_map, scorecard_sections
+from leadline.report.pages.run.scorecard import read_write_sections
 from leadline.report.words import MISSING, value_text
 
 
@@ -168,48 +163,3 @@ def test_a_refused_number_has_no_ratio(run: Run) -> None:
     row = rows_of(section)["mixed-70-30-4k", "disk"]
     assert row["ratio"] == row["p99 ratio"] == "–"
     assert row["read"] != "–"
-
-
-def test_findings_are_listed_above_their_table(run: Run) -> None:
-    findings = some_findings()
-    document = run_document(run, figures(run, findings), findings)
-    (results,) = (section for section in document.sections if section.id == "results")
-    said = {}
-    for section in results.sections:
-        kinds = [type(block) for block in section.blocks]
-        lines = [
-            line for block in section.blocks if isinstance(block, Bullets) for line in block.items
-        ]
-        said[section.heading] = [line.split(":")[0] for line in lines]
-        if lines:
-            assert kinds.index(Bullets) < kinds.index(Table)
-    assert said == {
-        "randread-4k-qd1": ["E1 cache-served-reads"],
-        "randwrite-4k-qd1": ["W2 latency-tail"],
-        "mixed-70-30-4k": [],
-        "sequential-1m": ["W3 not-steady"],
-    }
-
-
-def test_many_findings_of_one_kind_are_one_line(tmp_path: Path) -> None:
-    names = [f"pool-{number}" for number in range(30)]
-    run = make_run(tmp_path, small_plan(names, repeats=1))
-    trial = {
-        run.plan.cells[one.cell].target: one.id
-        for one in run.plan.trials
-        if run.plan.cells[one.cell].workload.name == "sequential-1m"
-    }
-    warning = some_findings()[1].severity
-    findings = tuple(
-        Finding(code="not-steady", severity=warning, trial=trial[name], message="m.", remedy="r")
-        for name in names
-    )
-    document = run_document(run, figures(run, findings), findings)
-    (results,) = (section for section in document.sections if section.id == "results")
-    (section,) = (one for one in results.sections if one.heading == "sequential-1m")
-    (bullets,) = (block for block in section.blocks if isinstance(block, Bullets))
-    (line,) = bullets.items
-    assert line == (
-        "W1 not-steady: pool-0 · qd8: m. Also: pool-1 · qd8, pool-2 · qd8, pool-3 · qd8 and "
-        "26 more."
-    )
