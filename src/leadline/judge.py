@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leadline.analysis.figures import CellFigure
     from leadline.analysis.objectives import UseCase
     from leadline.analysis.ranking import Ranking
+    from leadline.analysis.recommend import Preference, Recommendation
+    from leadline.analysis.requirements import Requirement
     from leadline.findings import Finding
 
 FiguresAndFindings: TypeAlias = "tuple[tuple[CellFigure, ...], tuple[Finding, ...]]"
@@ -135,3 +137,46 @@ def ranked(
         question = selected(run, figures, objectives) if objectives else every_rate(run, figures)
     noise = floor_of_objectives(run, figures, findings)
     return rank(run, figures, question, baseline=baseline, band=band, noise=noise)
+
+
+def recommended(
+    run: Run,
+    judge: Judge,
+    case: UseCase,
+    requirements: Sequence[Requirement] = (),
+    *,
+    band: float,
+    prefer: Preference | None = None,
+) -> Recommendation:
+    """The recommendation for a use case. Raises LeadlineError (`usage`, `nothing-to-rank`)."""
+    from leadline.analysis.recommend import Preference, imposed_conditions, recommend
+    from leadline.analysis.requirements import protections
+
+    return recommend(
+        ranked(run, judge, (), case, baseline=None, band=band),
+        case,
+        protections(run),
+        requirements,
+        figures=judge(run)[0],
+        imposed=imposed_conditions(run),
+        prefer=prefer or Preference.FASTEST,
+    )
+
+
+def recommended_for_uses(
+    run: Run, judge: Judge, *, band: float
+) -> tuple[tuple[UseCase, Recommendation | None], ...]:
+    """The recommendation for each built-in use; None where the run has no such I/O."""
+    from leadline import errors
+    from leadline.analysis.objectives import use_cases
+    from leadline.errors import LeadlineError
+
+    found: list[tuple[UseCase, Recommendation | None]] = []
+    for case in use_cases():
+        try:
+            found.append((case, recommended(run, judge, case, band=band)))
+        except LeadlineError as error:
+            if error.kind is not errors.NOTHING_TO_RANK:
+                raise
+            found.append((case, None))
+    return tuple(found)

@@ -280,5 +280,13 @@ CONTRAST = """(selector) => {
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_texts_stand_out(page: Page, theme: str) -> None:
     page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
-    for selector in (".heat td bdi", "figcaption", "th", ".end", ".badge", "sup a", "nav a"):
+    for selector in (
+        ".heat td bdi",
+        "figcaption",
+        "th",
+        ".end",
+        ".findings th span",
+        ".mark",
+        "nav a",
+    ):
         assert page.evaluate(CONTRAST, selector) >= 4.5, selector

@@ -154,8 +154,8 @@ def test_a_link_into_a_folded_part_opens_it(page: Page, report: Path) -> None:
 
 
 def test_marks_lead_to_their_findings(page: Page) -> None:
-    page.locator("sup.marks a").first.click()
-    expect(page.locator(":target")).to_have_js_property("tagName", "LI")
+    page.locator(".mark:visible").first.click()
+    expect(page.locator(":target")).to_have_js_property("tagName", "TR")
 
 
 def test_readable_without_script(browser: Browser, report: Path) -> None:

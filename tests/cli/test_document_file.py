@@ -58,7 +58,7 @@ def test_nothing_is_overwritten_without_force(leadline: Leadline, tmp_path: Path
         assert "--force" in refused(leadline(verb, "study", "-o", path), 2, "output-unwritable")
     assert path.read_text() == "mine"
     assert leadline("rank", "study", "-o", path, "--force").status == 0
-    assert "Order" in load_workbook(path).sheetnames
+    assert "Overview" in load_workbook(path).sheetnames
 
 
 def test_one_form_only(leadline: Leadline, tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ from leadline.report.document import (
     Rule,
     Scale,
     Section,
+    Strip,
+    StripChart,
+    StripRow,
+    StripTrack,
     Stroke,
     Table,
     Tile,
@@ -262,6 +266,35 @@ def load_curve() -> LineChart:
     )  # fmt: skip
 
 
+def strip_chart(anchor: str = "strips", *, panel: bool = False) -> StripChart:
+    """Of the second trial one second has no sample."""
+    whole = tuple((float(second), second + 1.0, 900.0 + 100 * second) for second in range(4))
+    return StripChart(
+        id=anchor,
+        title="Writes, IOPS of each trial",
+        series=SERIES,
+        rows=tuple(
+            StripRow(
+                label=name,
+                group=HOSTILE,
+                tracks=tuple(
+                    StripTrack(
+                        series=series,
+                        strips=tuple(
+                            Strip(spans=spans, end_s=4.0, text=f"trial {name}")
+                            for spans in (whole, (*whole[:1], *whole[2:]))
+                        ),
+                        text="▲ CV 16 %" if series else "CV 4 %",
+                    )
+                    for series in (0, 1)
+                ),
+            )
+            for name in NAMES
+        ),
+        panel=panel,
+    )
+
+
 def heat_map() -> HeatMap:
     factors = (1.0, 0.25, 4.2, 1.3, 0.8, 2.0)
     return HeatMap(
@@ -356,6 +389,7 @@ def front() -> tuple[Block, ...]:
     panels = tuple(
         replace(drawn, id=f"front-{number}", rows=rows, choice="", panel=True) for number in (1, 2)
     )
+    strips = strip_chart("front-strips", panel=True)
     boxes = Tree(
         caption=f"CRUSH tree of {HOSTILE}",
         roots=(
@@ -367,7 +401,10 @@ def front() -> tuple[Block, ...]:
         ),
         boxes=True,
     )
-    return (Tiles(tiles=tiles), Columns(parts=(("Change", panels), ("The two systems", (boxes,)))))
+    return (
+        Tiles(tiles=tiles),
+        Columns(parts=(("Change", (*panels, strips)), ("The two systems", (boxes,)))),
+    )
 
 
 def _side(name: str) -> tuple[str, tuple[Block, ...]]:
@@ -390,7 +427,7 @@ def document() -> Document:
                         where=HOSTILE, message=f"About {HOSTILE}.", evidence=(("asked", "32"),)
                     ),
                 ),
-                remedies=("Run it for longer.",),
+                remedy="Run it for longer.",
             )
             for mark in (ERROR, MARK)
         )
@@ -422,7 +459,7 @@ def document() -> Document:
                     Section(
                         heading="randwrite-4k-qd32",
                         id="workload-write",
-                        blocks=(over_time(), ladder(named=True)),
+                        blocks=(over_time(), ladder(named=True), strip_chart()),
                     ),
                 ),
             ),

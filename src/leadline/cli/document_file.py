@@ -87,13 +87,19 @@ def check_destination(path: Path | None, output: str, force: bool) -> None:
     refuse_existing(path, force)
 
 
-def put_document(document: Document, output: str, path: Path | None, force: bool) -> None:
+def put_document(
+    document: Document,
+    output: str,
+    path: Path | None,
+    force: bool,
+    downloads: Sequence[Download] = (),
+) -> None:
     """Write a document to `path`; print it in the form `output` where there is none."""
     if path is None:
         print_document(document, output)
         return
     form = find_form(path, DOCUMENT_FORMS)
-    write_files(path, render_file(document, (), path, form), force=force)
+    write_files(path, render_file(document, downloads, path, form), force=force)
 
 
 def render_file(

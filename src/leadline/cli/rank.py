@@ -10,12 +10,16 @@ import click
 from leadline import errors
 from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import echo_rendered, print_json
+from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.ranking import Ranking
     from leadline.archive.reader import Run
+    from leadline.judge import Judge
+    from leadline.report.answers.ranking import AskedOutput
+    from leadline.report.document import Document
+    from leadline.report.render.html import Download
 
 USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
 
@@ -41,6 +45,7 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
     "--baseline", metavar="TARGET", help="The target that scores 1.  [default: the first]"
 )
 @band_option("Values within it count as equal; a measured noise floor widens it.")
+@click.option("--details", is_flag=True, help="Also each figure, and how ranks are computed.")
 @document_options
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
@@ -50,6 +55,7 @@ def command(
     use_case: str | None,
     baseline: str | None,
     band: float,
+    details: bool,
     path: Path | None,
     force: bool,
     output: str,
@@ -64,9 +70,11 @@ def command(
         leadline rank @latest
         leadline rank study --objective 'random-rw-4k write p99' --baseline rep3
         leadline rank --for database --format json
+        leadline rank study -o ranking.html
     """
     from leadline.archive.runs import find_run
     from leadline.judge import Judge, ranked
+    from leadline.report.answers.ranking import AskedOutput
 
     check_destination(path, output, force)
     if objectives and use_case is not None:
@@ -75,12 +83,47 @@ def command(
             "--objective and --for are two answers to one question",
             hint="give one of them",
         )
-    found = find_run(run, runs)
-    ranking = ranked(found, Judge(), objectives, use_case, baseline=baseline, band=band)
-    _print(found, ranking, output, path, force)
+    found, judge = find_run(run, runs), Judge()
+    asked = AskedOutput(
+        objectives=list(objectives), use_case=use_case, baseline=baseline, band=band
+    )
+    ranking = ranked(found, judge, objectives, use_case, baseline=baseline, band=band)
+    if path is not None:
+        document, downloads = of_ranking(found, judge, asked, ranking)
+        put_document(document, output, path, force, downloads)
+    else:
+        _print(found, judge, ranking, output, details=details)
     if not ranking.complete:
         raise nothing_ranked(ranking)
     return Exit.ANSWERED
+
+
+def of_ranking(
+    run: Run, judge: Judge, asked: AskedOutput, ranking: Ranking | None = None
+) -> tuple[Document, tuple[Download, ...]]:
+    """The page of a ranking, as `-o` writes it and `verify` makes it again."""
+    from leadline.analysis.requirements import protections
+    from leadline.judge import ranked, recommended_for_uses
+    from leadline.report.answers.ranking import rank_output, rank_rows
+    from leadline.report.pages.ranking import ranking_document
+    from leadline.report.render.html import Download
+    from leadline.report.render.rows import render_rows
+
+    ranking = ranking or ranked(
+        run, judge, asked.objectives, asked.use_case, baseline=asked.baseline, band=asked.band
+    )
+    uses = recommended_for_uses(run, judge, band=asked.band)
+    answer = rank_output(run, ranking, asked)
+    name = f"{run.id}-ranking"
+    table = render_rows(*rank_rows(answer), "csv")
+    text = answer.to_json() + "\n"
+    return (
+        ranking_document(run, ranking, protections(run), judge(run)[0], uses),
+        (
+            Download(name=f"{name}.json", media_type="application/json", text=text),
+            Download(name=f"{name}.csv", media_type="text/csv", text=table + "\n"),
+        ),
+    )
 
 
 def nothing_ranked(ranking: Ranking) -> LeadlineError:
@@ -100,7 +143,7 @@ def nothing_ranked(ranking: Ranking) -> LeadlineError:
     )
 
 
-def _print(run: Run, ranking: Ranking, output: str, path: Path | None, force: bool) -> None:
+def _print(run: Run, judge: Judge, ranking: Ranking, output: str, *, details: bool) -> None:
     if output in ("json", "csv", "csv-raw"):
         from leadline.report.answers.ranking import rank_output, rank_rows
         from leadline.report.render.rows import render_rows
@@ -114,4 +157,5 @@ def _print(run: Run, ranking: Ranking, output: str, path: Path | None, force: bo
     from leadline.analysis.requirements import protections
     from leadline.report.pages.ranking import ranking_document
 
-    put_document(ranking_document(run, ranking, protections(run)), output, path, force)
+    document = ranking_document(run, ranking, protections(run), judge(run)[0])
+    print_document(document, output, full=details)

@@ -9,13 +9,17 @@ import click
 
 from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import print_json
+from leadline.cli.output import print_document, print_json
 from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
     from leadline.analysis.recommend import Recommendation
     from leadline.archive.reader import Run
+    from leadline.judge import Judge
+    from leadline.report.answers.ranking import AskedOutput
+    from leadline.report.document import Document
+    from leadline.report.render.html import Download
 
 
 @click.command()
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     help="Among targets that meet the requirements. Cheapest: by price, else by raw space.",
 )
 @band_option("Targets within it count as equal; a measured noise floor widens it.")
+@click.option("--details", is_flag=True, help="Also what was not measured and not eligible.")
 @document_options
 @format_option("text", "json", "markdown")
 def command(
@@ -53,6 +58,7 @@ def command(
     required: tuple[str, ...],
     prefer: str,
     band: float,
+    details: bool,
     path: Path | None,
     force: bool,
     output: str,
@@ -70,40 +76,56 @@ def command(
         leadline recommend study --for backup --band 10%
         leadline recommend study --for my-use.yaml --require 'p99<10ms' --prefer cheapest
     """
-    from leadline.analysis.objectives import find_use_case
-    from leadline.analysis.recommend import (
-        Preference,
-        imposed_conditions,
-        recommend,
-    )
-    from leadline.analysis.requirements import (
-        parse_requirements,
-        protections,
-    )
     from leadline.archive.runs import find_run
-    from leadline.judge import Judge, ranked
+    from leadline.judge import Judge
+    from leadline.report.answers.ranking import AskedOutput
 
     check_destination(path, output, force)
-    case, requirements = find_use_case(use_case), parse_requirements(required)
-    found = find_run(run, runs)
-    judge = Judge()
-    ranking = ranked(found, judge, (), case, baseline=None, band=band)
-    recommendation = recommend(
-        ranking,
-        case,
-        protections(found),
-        requirements,
-        figures=judge(found)[0],
-        imposed=imposed_conditions(found),
-        prefer=Preference(prefer),
-    )
-    _print(found, recommendation, output, path, force)
-    if not ranking.complete:
-        raise nothing_ranked(ranking)
+    asked = AskedOutput(use_case=use_case, band=band, requirements=list(required), prefer=prefer)
+    found, judge = find_run(run, runs), Judge()
+    recommendation = recommendation_for(found, judge, asked)
+    if path is not None:
+        document, downloads = of_recommendation(found, recommendation, asked)
+        put_document(document, output, path, force, downloads)
+    else:
+        _print(found, recommendation, output, details=details)
+    if not recommendation.ranking.complete:
+        raise nothing_ranked(recommendation.ranking)
     return Exit.ANSWERED if recommendation.chosen else Exit.NEGATIVE
 
 
-def _print(run: Run, found: Recommendation, output: str, path: Path | None, force: bool) -> None:
+def recommendation_for(run: Run, judge: Judge, asked: AskedOutput) -> Recommendation:
+    """The recommendation that was asked for in words. Raises LeadlineError (`usage`)."""
+    from leadline.analysis.objectives import find_use_case
+    from leadline.analysis.recommend import Preference
+    from leadline.analysis.requirements import parse_requirements
+    from leadline.judge import recommended
+
+    return recommended(
+        run,
+        judge,
+        find_use_case(asked.use_case or ""),
+        parse_requirements(asked.requirements),
+        band=asked.band,
+        prefer=Preference(asked.prefer),
+    )
+
+
+def of_recommendation(
+    run: Run, found: Recommendation, asked: AskedOutput
+) -> tuple[Document, tuple[Download, ...]]:
+    """The page of a recommendation, as `-o` writes it and `verify` makes it again."""
+    from leadline.report.answers.ranking import recommend_output
+    from leadline.report.pages.recommendation import recommendation_document
+    from leadline.report.render.html import Download
+
+    text = recommend_output(run, found, asked).to_json() + "\n"
+    name = f"{run.id}-for-{found.case.name}.json"
+    download = Download(name=name, media_type="application/json", text=text)
+    return recommendation_document(run, found), (download,)
+
+
+def _print(run: Run, found: Recommendation, output: str, *, details: bool) -> None:
     if output == "json":
         from leadline.report.answers.ranking import recommend_output
 
@@ -111,4 +133,4 @@ def _print(run: Run, found: Recommendation, output: str, path: Path | None, forc
         return
     from leadline.report.pages.recommendation import recommendation_document
 
-    put_document(recommendation_document(run, found), output, path, force)
+    print_document(recommendation_document(run, found), output, full=details)

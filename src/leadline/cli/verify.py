@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leadline.archive.reader import Run
     from leadline.cli.report import Written
     from leadline.judge import Judge, Verified
+    from leadline.report.answers.ranking import RankOutput, RecommendOutput
     from leadline.report.page_check import Page
 
 
@@ -93,6 +94,8 @@ def _once_more(
     """What `report` would write of the same archives now."""
     from leadline.cli.report import of_run, of_two
 
+    if page.ranked is not None:
+        return _ranked_again(page.ranked, archives[0], judge)
     asked = page.comparison
     if asked is None:
         return of_run(archives[0], ".html", judge, verified)
@@ -110,3 +113,19 @@ def _once_more(
     )
     sides = request.find_sides(judge)
     return of_two(*sides, by, ".html", verified, band=asked.band, between_runs=asked.between_runs)
+
+
+def _ranked_again(kept: RankOutput | RecommendOutput, run: Run, judge: Judge) -> Written:
+    """What `rank` or `recommend` would write of the archive now."""
+    from leadline.cli.rank import of_ranking
+    from leadline.cli.recommend import of_recommendation, recommendation_for
+    from leadline.cli.report import Written
+    from leadline.report.answers.ranking import RankOutput
+
+    assert kept.asked is not None, "refused as no page of Leadline"
+    if isinstance(kept, RankOutput):
+        document, downloads = of_ranking(run, judge, kept.asked)
+    else:
+        found = recommendation_for(run, judge, kept.asked)
+        document, downloads = of_recommendation(run, found, kept.asked)
+    return Written(document=document, downloads=downloads)

@@ -17,6 +17,7 @@ from leadline.report.document import (
     Kind,
     Marks,
     Paragraph,
+    Scale,
     Section,
     Table,
 )
@@ -82,9 +83,11 @@ def number(
     return absent(absence) if value is None else quantity(text(value), value, note)
 
 
-def number_column(title: str, rank: int = 0, unit: str = "") -> Column:
+def number_column(
+    title: str, rank: int = 0, unit: str = "", *, scale: Scale | None = None
+) -> Column:
     """A column of numbers; a narrow table leaves out the highest rank first."""
-    return Column(title=title, kind=Kind.NUMBER, rank=rank, unit=unit)
+    return Column(title=title, kind=Kind.NUMBER, rank=rank, unit=unit, scale=scale)
 
 
 def table(

@@ -6,9 +6,11 @@ the chart's `series`, which sets colour and dash.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from statistics import fmean, median, stdev
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
-from leadline.report.document import Line, LineChart, Scale
+from leadline.report.document import Line, LineChart, Look, Scale, Strip, Stroke
 from leadline.report.words import share_text, title, value_text, value_with_unit
 from leadline.stats.histogram import LatencyHistogram
 from leadline.units import format_latency
@@ -155,6 +157,84 @@ def ladder_chart(
     )
 
 
+# Points of a percentile curve for each power of ten of what is slower.
+_POINTS_PER_NINE = 8
+# A curve ends where fewer I/Os are slower.
+_FEWEST_SLOWER = 10
+
+
+def percentile_charts(
+    cells: Sequence[tuple[str, str, str, Sequence[tuple[int, CellFigure]]]], series: tuple[str, ...]
+) -> tuple[LineChart, ...]:
+    """Draw the latency percentiles of cells in seconds, from p50 on, all on the same log axes.
+
+    A cell is (anchor, title, note, rows), a row (series, figure). x is -log10(1 - q), one step for
+    each nine. A curve is of the merged histogram and ends where fewer than ten I/Os are slower;
+    without a histogram it joins the reported percentiles.
+    """
+    drawn = [
+        (anchor, heading, note, lines)
+        for anchor, heading, note, rows in cells
+        if (lines := [line for row in rows if (line := _percentile_curve(*row, series))])
+    ]
+    points = [point for _, _, _, lines in drawn for line in lines for point in line.points]
+    if not points:
+        return ()
+    last = max(x for x, _ in points)
+    ticks = tuple((nines(metric), _short(metric)) for metric in PERCENTILES)
+    return tuple(
+        LineChart(
+            id=anchor,
+            title=heading,
+            note=note,
+            series=series,
+            looks=tuple(
+                Look(hue=number, dash=number % 4, stroke=Stroke.CURVE)
+                for number in range(len(series))
+            ),
+            x=Scale(
+                title="percentile",
+                log=False,
+                low=nines(Metric.LATENCY_P50) - 0.05,
+                high=last + 0.05,
+                ticks=tuple(tick for tick in ticks if tick[0] <= last + 0.05),
+            ),
+            y=latency_scale(y for _, y in points),
+            lines=tuple(lines),
+            panel=True,
+        )
+        for anchor, heading, note, lines in drawn
+    )
+
+
+def _percentile_curve(number: int, figure: CellFigure, series: tuple[str, ...]) -> Line | None:
+    marked = {
+        nines(metric): (value, f"{series[number]}, {_short(metric)}: {format_latency(value)}")
+        for metric, value in percentiles_of(figure).items()
+        if value > 0
+    }
+    points = {x: value for x, (value, _) in marked.items()}
+    histogram = figure.histogram
+    if histogram is not None and histogram.count > 2 * _FEWEST_SLOWER:
+        first, last = nines(Metric.LATENCY_P50), math.log10(histogram.count / _FEWEST_SLOWER)
+        most = min(last, nines(Metric.LATENCY_P9999))
+        steps = math.ceil((most - first) * _POINTS_PER_NINE)
+        for step in range(steps + 1):
+            x = first + (most - first) * step / max(steps, 1)
+            value = histogram.quantile_s(1 - 10**-x)
+            if value > 0:
+                points.setdefault(x, value)
+    if len(points) < 2:
+        return None
+    ordered = sorted(points.items())
+    return Line(
+        label=series[number],
+        series=number,
+        points=tuple(ordered),
+        texts=tuple(marked[x][1] if x in marked else "" for x, _ in ordered),
+    )
+
+
 def nines(metric: Metric) -> float:
     """Return the position of a percentile: -log10(1 - q). Raises ValueError for other metrics."""
     if metric.quantile is None:
@@ -252,6 +332,55 @@ def thinned(
         total = sum(window.value * weight for window, weight in zip(part, weights, strict=True))
         spans.append((begins[first], part[-1].end_s, total / sum(weights)))
     return tuple(spans)
+
+
+# Spans of a strip: as many as its few pixels show.
+_MOST_SPANS = 40
+# Logged seconds differ by a few milliseconds; a longer gap has no sample.
+_LATE = 1.5
+
+
+def strips(trials: Sequence[tuple[Sequence[Window], str]]) -> tuple[Strip, ...]:
+    """Build the strips of the trials of a cell, of (windows, text); none without windows.
+
+    A window begins where the last one ended; one that is 1.5 times as long as the median lasted
+    the median, and the time before it has no sample.
+    """
+    ends = [[0.0, *(window.end_s for window in windows)] for windows, _ in trials if windows]
+    steps = [after - before for one in ends for before, after in itertools.pairwise(one)]
+    if not steps:
+        return ()
+    usual, last = median(steps), max(one[-1] for one in ends)
+    found = []
+    for windows, text in trials:
+        spans, before = [], 0.0
+        for end, rate in windows:
+            spans.append((before if end - before <= _LATE * usual else end - usual, end, rate))
+            before = end
+        together = math.ceil(len(spans) / _MOST_SPANS)
+        found.append(Strip(spans=_joined(spans, together), end_s=last, text=text))
+    return tuple(found)
+
+
+def _joined(
+    spans: Sequence[tuple[float, float, float]], count: int
+) -> tuple[tuple[float, float, float], ...]:
+    """Join `count` neighbouring spans into one with their mean, weighted by time."""
+    joined = []
+    for first in range(0, len(spans), max(count, 1)):
+        part = spans[first : first + count]
+        whole = sum(end - begin for begin, end, _ in part)
+        total = sum((end - begin) * rate for begin, end, rate in part)
+        mean = total / whole if whole > 0 else part[0][2]
+        joined.append((part[0][0], part[-1][1], mean))
+    return tuple(joined)
+
+
+def variation(values: Sequence[float]) -> float | None:
+    """Compute the coefficient of variation (standard deviation with n - 1 / mean); None of fewer
+    than two values or a mean of zero."""
+    middle = fmean(values) if values else 0.0
+    return stdev(values) / middle if len(values) > 1 and middle > 0 else None
 
 
 def _rungs(values: Mapping[Metric, float]) -> list[Metric]:

@@ -41,15 +41,39 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """An axis: `low` to `high` in the values' own unit; `ticks` are (value, text)."""
+
+    title: str
+    log: bool
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """A drawing in a table's cell: a `value` on the scale of its column, as a bar from its low end
+    (`bar`) or a point, with its `interval`. `boxes` are (filled, hollow) squares instead."""
+
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    bar: bool = False
+    boxes: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One table cell. `sort` orders the rows and is None where there is no value; `note` explains
-    the text in a sentence; `missing` marks a text in place of an absent number."""
+    the text in a sentence; `missing` marks a text in place of an absent number. A page draws the
+    `gauge` next to the text."""
 
     text: str
     sort: float | str | None = None
     marks: tuple[Mark, ...] = ()
     note: str = ""
     missing: bool = False
+    gauge: Gauge | None = None
 
     @property
     def severity(self) -> Severity | None:
@@ -58,12 +82,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A narrow table leaves out the columns of the highest `rank` first, those of rank 0 never."""
+    """A narrow table leaves out the columns of the highest `rank` first, those of rank 0 never.
+    `scale` is that of the gauges in the cells."""
 
     title: str
     kind: Kind = Kind.TEXT
     unit: str = ""
     rank: int = 0
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +156,11 @@ class FindingItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingGroup:
-    """Findings of one code and severity, with their remedies."""
+    """Findings of one code and severity, with what to do about the first."""
 
     mark: Mark
     items: tuple[FindingItem, ...]
-    remedies: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +183,16 @@ class Dot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DotRow:
     """`value` is the figure that the table shows, None where it shows none; `text` is that figure
-    as text, at the row's end."""
+    as text, at the row's end. Rows of one `group` follow each other. `refused`: the figure has an
+    error finding."""
 
     label: str
     dots: tuple[Dot, ...]
     value: float | None
     text: str
     marks: tuple[Mark, ...] = ()
+    group: str = ""
+    refused: bool = False
 
     @property
     def listing(self) -> str:
@@ -172,24 +201,16 @@ class DotRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """An axis: `low` to `high` in the values' own unit; `ticks` are (value, text)."""
-
-    title: str
-    log: bool
-    low: float
-    high: float
-    ticks: tuple[tuple[float, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DotPlot(Scale):
-    """Trials as dots on an axis, and the figure of all trials as the mark that `mark` names."""
+    """Trials as dots on an axis, and the figure of all trials as the mark that `mark` names.
+
+    `panel`: one of several charts next to each other."""
 
     id: str
     unit: str
     mark: str
     rows: tuple[DotRow, ...]
+    panel: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,11 +265,52 @@ class Line:
     texts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """A trial over time: the mean rate in each span of (begin, end) seconds, in order of time.
+    Seconds before `end_s` that are in no span have no sample."""
+
+    spans: tuple[tuple[float, float, float], ...]
+    end_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripTrack:
+    """The trials of one cell next to each other. `text` is at the end of the row."""
+
+    series: int
+    strips: tuple[Strip, ...]
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripRow:
+    """The tracks of a row share their scale, from zero. Rows of one `group` follow each other."""
+
+    label: str
+    tracks: tuple[StripTrack, ...]
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StripChart(_Chart):
+    """The rate over time of every trial as strips. `series` are the legend; `panel`: one of several
+    charts next to each other."""
+
+    series: tuple[str, ...]
+    rows: tuple[StripRow, ...]
+    panel: bool = False
+
+
 class Stroke(StrEnum):
-    """`marked`: a line with a mark at each point; `dots`: small marks alone; `thin`: a fitted line
-    without marks; `faint`: a line for reference."""
+    """`marked`: a line with a mark at each point; `curve`: with marks only at points with a text;
+    `dots`: small marks alone; `thin`: a fitted line without marks; `faint`: a line for
+    reference."""
 
     MARKED = "marked"
+    CURVE = "curve"
     DOTS = "dots"
     THIN = "thin"
     FAINT = "faint"
@@ -290,7 +352,9 @@ class LineChart(_Chart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too.
+    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`:
+    one of several on the same scales, next to each other, with a `note` below its title.
+    `scatter`: the name of a line is next to its last point.
     """
 
     series: tuple[str, ...]
@@ -301,6 +365,9 @@ class LineChart(_Chart):
     rules: tuple[Rule, ...] = ()
     pins: tuple[Pin, ...] = ()
     drawn: bool = False
+    scatter: bool = False
+    panel: bool = False
+    note: str = ""
 
     def look(self, series: int) -> Look:
         return self.looks[series] if self.looks else Look(hue=series, dash=series % 4)
@@ -348,7 +415,8 @@ class HeatCell:
 class HeatMap(_Chart):
     """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
     `baseline` is the row to which the shades refer. `relative`: the figures are changes
-    already: without ratios and without a choice of the baseline."""
+    already: without ratios and without a choice of the baseline. `key` then explains the shade,
+    where it is not blue for better and orange for worse."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -356,6 +424,7 @@ class HeatMap(_Chart):
     cells: tuple[tuple[HeatCell, ...], ...]
     baseline: int
     relative: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,7 +462,7 @@ class Choices:
     options: tuple[tuple[str, str], ...]
 
 
-Chart = BarChart | LineChart | DeltaChart | HeatMap
+Chart = BarChart | LineChart | DeltaChart | HeatMap | StripChart
 Block = (
     Paragraph
     | Tiles
@@ -587,9 +656,10 @@ def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
             FindingGroup(
                 mark=mark,
                 items=tuple(map(_finding_item, given)),
-                remedies=tuple(dict.fromkeys(finding.remedy for finding in given)),
+                remedy=given[0].remedy,
             )
             for mark, given in gathered.items()
+            if given
         )
     )
 

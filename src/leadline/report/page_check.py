@@ -25,6 +25,7 @@ from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
 from leadline.files import DOCUMENT, MEMORY_BYTES
 from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import ShowOutput
 from leadline.report.render.html import open_page
 from leadline.version import __version__
@@ -58,7 +59,8 @@ _LONGEST_EXCERPT = 120
 class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
-    `comparison` of what is the page of one run. `intact`: its bytes are those that were written."""
+    `comparison` of what is the page of one run, and `ranked` of what is no ranking. `intact`: its
+    bytes are those that were written."""
 
     version: str
     intact: bool
@@ -66,6 +68,7 @@ class Page:
     text: str
     runs: tuple[str, ...]
     comparison: CompareOutput | None
+    ranked: RankOutput | RecommendOutput | None = None
 
 
 def read_page(name: str, html: str) -> Page:
@@ -78,10 +81,10 @@ def read_page(name: str, html: str) -> Page:
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
-    for model in (ShowOutput, CompareOutput):
+    for model in (ShowOutput, CompareOutput, RankOutput, RecommendOutput):
         require_known_version(answer, schema_of(model), name)
     try:
-        comparison, runs = _asked(answer)
+        comparison, ranked, runs = _asked(answer)
     except (ValueError, KeyError):
         generator = None
     if generator is None or not isinstance(answer, dict):
@@ -99,21 +102,31 @@ def read_page(name: str, html: str) -> Page:
         text=text,
         runs=runs,
         comparison=comparison,
+        ranked=ranked,
     )
 
 
-def _asked(answer: object) -> tuple[CompareOutput | None, tuple[str, ...]]:
-    """The comparison of a page, if it is one, and its runs.
+def _asked(
+    answer: object,
+) -> tuple[CompareOutput | None, RankOutput | RecommendOutput | None, tuple[str, ...]]:
+    """The comparison or the ranking of a page, if it is one, and its runs.
 
     Raises ValueError or KeyError for another answer.
     """
-    if not isinstance(answer, dict) or answer.get("schema") != "leadline/compare/1":
-        return None, (ShowOutput.model_validate(answer).run,)
+    schema = answer.get("schema") if isinstance(answer, dict) else None
+    for model in (RankOutput, RecommendOutput):
+        if schema == schema_of(model):
+            ranked = model.model_validate(answer)
+            if ranked.asked is None or not 0 < ranked.asked.band < 1:
+                raise ValueError
+            return None, ranked, (ranked.run,)
+    if schema != schema_of(CompareOutput):
+        return None, None, (ShowOutput.model_validate(answer).run,)
     comparison = CompareOutput.model_validate(answer)
     if not 0 < comparison.band < 1:
         raise ValueError
     By(comparison.by)
-    return comparison, comparison.runs
+    return comparison, None, comparison.runs
 
 
 def check_page(kept: Page, html: str) -> tuple[int, tuple[Discrepancy, ...]]:

@@ -25,7 +25,9 @@ from leadline.report.curves import (
     ladder_chart,
     nines,
     rate_over_time_chart,
+    strips,
     thinned,
+    variation,
 )
 from leadline.report.document import Choices, LineChart, PageBudget, Paragraph, Section
 from leadline.report.pages.run import charts as workload_curves
@@ -314,3 +316,30 @@ def test_of_a_large_run_only_what_was_not_steady_is_drawn_over_time(
         for line in block.lines
     ]
     assert drawn == ["disk"] * 3
+
+
+# --- every trial as a strip -----------------------------------------------------------------------
+
+
+def test_a_second_without_a_sample_is_in_no_span_of_a_strip() -> None:
+    whole = windows_of([(1.0, 10.0), (1.0, 20.0), (1.0, 30.0)])
+    (first, second, last) = strips([(whole, "a"), (whole[::2], "b"), (whole[:2], "c")])
+    assert [begin for begin, _, _ in first.spans] == [0.0, 1.0, 2.0]
+    assert second.spans == ((0.0, 1.0, 10.0), (2.0, 3.0, 30.0))
+    assert last.spans[-1][1] == 2.0 < last.end_s == 3.0
+    assert strips([((), "a")]) == ()
+
+
+@given(steps=lengths)
+def test_a_strip_keeps_the_mean_of_its_trial(steps: list[tuple[float, float]]) -> None:
+    equal = [(1.0, value) for _, value in steps]
+    (strip,) = strips([(windows_of(equal), "a")])
+    assert len(strip.spans) <= 40
+    kept = sum((end - begin) * rate for begin, end, rate in strip.spans)
+    assert kept == pytest.approx(sum(value for _, value in equal))
+
+
+def test_the_variation_of_trials_is_that_of_the_textbook() -> None:
+    assert variation([90.0, 100.0, 110.0]) == pytest.approx(0.1)
+    assert variation([100.0]) is None
+    assert variation([0.0, 0.0]) is None

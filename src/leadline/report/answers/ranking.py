@@ -53,6 +53,17 @@ class TierOutput(Output):
     capped: bool = Field(default=False, exclude_if=lambda given: not given)
 
 
+class AskedOutput(Output):
+    """What a page was asked for, by which it is made again. `use_case` is a name or a file."""
+
+    objectives: list[str] = Field(default_factory=list)
+    use_case: str | None = None
+    baseline: str | None = None
+    band: float
+    requirements: list[str] = Field(default_factory=list)
+    prefer: str = "fastest"
+
+
 class RankOutput(Output):
     """`tiers` by rank, then score; targets that share a rank tie, unless they are `capped` (a
     limit was measured, which shows no difference); incomplete targets come last.
@@ -67,6 +78,7 @@ class RankOutput(Output):
     rank_interval_from: Literal["trials", "verdicts"]
     not_measured: list[str]
     tiers: list[TierOutput]
+    asked: AskedOutput | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
 class CandidateOutput(Output):
@@ -102,11 +114,14 @@ class RecommendOutput(Output):
     candidates: list[CandidateOutput]
     not_measured: list[str]
     would_change: list[str]
+    asked: AskedOutput | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
-def rank_output(run: Run, ranking: Ranking) -> RankOutput:
+def rank_output(run: Run, ranking: Ranking, asked: AskedOutput | None = None) -> RankOutput:
+    """Build the answer; that of a page has what was `asked`."""
     return RankOutput.from_records(
         ranking,
+        asked=asked,
         run=run.id,
         objective=ranking.question.name,
         objectives=_objectives(ranking),
@@ -139,10 +154,14 @@ def _objectives(ranking: Ranking) -> list[ObjectiveOutput]:
     ]
 
 
-def recommend_output(run: Run, found: Recommendation) -> RecommendOutput:
+def recommend_output(
+    run: Run, found: Recommendation, asked: AskedOutput | None = None
+) -> RecommendOutput:
+    """Build the answer; that of a page has what was `asked`."""
     return RecommendOutput.from_records(
         found,
         found.ranking,
+        asked=asked,
         run=run.id,
         use_case=found.case.name,
         requirements=[str(requirement) for requirement in found.requirements],

@@ -1,9 +1,12 @@
-"""The ranking page: order, figures, targets that lack a number."""
+"""The ranking page: order, figures, trade-off, uses, targets that lack a number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
+from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Unmeasured, UnmeasuredCause, key_name, metric_word
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing, Tiers
 from leadline.analysis.requirements import Protection
@@ -11,65 +14,147 @@ from leadline.archive.reader import Run
 from leadline.report.cells import (
     absent,
     bullets,
+    known_pairs,
     number,
     number_column,
     quantity,
     records_table,
     section,
 )
-from leadline.report.document import Cell, Column, Document, Section, Table, shorten_levels
+from leadline.report.curves import linear_scale
+from leadline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Gauge,
+    KeyValues,
+    Scale,
+    Section,
+    Table,
+    Tiles,
+    shorten_levels,
+)
+from leadline.report.pages.protection import (
+    apart_text,
+    copies_text,
+    copy_boxes,
+    protection_differences,
+    usable_share,
+)
+from leadline.report.pages.ranking_charts import (
+    Use,
+    figures_at,
+    figures_map,
+    ranking_tiles,
+    safest,
+    trade_off,
+    use_sections,
+)
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
     NO_DIFFERENCE,
-    NOT_SHOWN,
     band_text,
     count_text,
     listed,
     share_text,
+    short,
     value_with_unit,
 )
 
+_NOTHING = Protection()
 _TIED_NAMED = 4
+_MOST_RANK_TICKS = 8
+# The scale of scores ends at so many times the highest score.
+_WIDEST = 1.5
 _GAPS_SHOWN = 3
 
 
-def ranking_document(run: Run, ranking: Ranking, protections: Mapping[str, Protection]) -> Document:
-    """The order, the figures, then the targets without a rank."""
-    sections = [section("Order", "order", order_table("ranking", ranking))]
-    if len(ranking.tiers) > 1:
-        sections.append(section("By figure", "by-figure", _figures_table(ranking)))
-    if ranking.incomplete:
-        sections.append(_incomplete(ranking))
+def ranking_document(
+    run: Run,
+    ranking: Ranking,
+    protections: Mapping[str, Protection],
+    figures: Sequence[CellFigure] = (),
+    uses: Sequence[Use] = (),
+) -> Document:
+    """Build the ranking of a run: tiles, order and figures, then the trade-off and each use.
+
+    `figures` are those of the run; `uses` the recommendation for each use, None where the run has
+    no such I/O.
+    """
+    at = figures_at(figures)
+    front: list[Block | None] = [
+        Tiles(tiles=ranking_tiles(ranking, protections, at)) if ranking.complete else None,
+        order_table("ranking", ranking, protections),
+        figures_map(ranking, at),
+    ]
+    chart = trade_off(ranking, protections)
     not_measured = bullets(f"{unmeasured_text(part)}." for part in ranking.question.not_measured)
-    if not_measured:
-        sections.append(section("Not measured", "not-measured", not_measured))
     document = Document(
         title=f"Ranking of {run.id}",
         subtitle=f"by {ranking.question.name}",
-        summary=tuple(_summary(ranking, protections)),
-        sections=(*sections, *redaction_sections(run)),
+        summary=(ranking_headline(ranking, protections), *_summary(ranking, protections)),
+        front=tuple(block for block in front if block is not None),
+        sections=(
+            *((section("Performance vs capacity", "trade-off", chart),) if chart else ()),
+            *use_sections(ranking, uses),
+            *((_incomplete(ranking),) if ranking.incomplete else ()),
+            *(
+                (section("Not measured", "not-measured", not_measured, folded=True),)
+                if not_measured
+                else ()
+            ),
+            *(
+                (section("By figure", "by-figure", _figures_table(ranking), folded=True),)
+                if len(ranking.tiers) > 1
+                else ()
+            ),
+            section("Method", "method", _method(ranking), folded=True),
+            *redaction_sections(run),
+        ),
     )
     return shorten_levels(document, (cell.level for cell in run.plan.cells))
 
 
+def ranking_headline(ranking: Ranking, protections: Mapping[str, Protection]) -> str:
+    """State the first target, and what more protection costs."""
+    complete = ranking.complete
+    if not complete:
+        return "No target has every number that this ranking needs, so none has a rank."
+    first = _first(ranking)
+    known = [one for one in complete if protections.get(one.target, _NOTHING).known]
+    if len(known) < 2 or known[0] is not complete[0]:
+        return first
+    safe = safest(known, protections)
+    mine, most = protections[complete[0].target], protections[safe.target]
+    if (most.failures_survived or 0) <= (mine.failures_survived or 0):
+        return first
+    if safe.rank == 1:
+        return f"{first.removesuffix('.')}; {short(safe.target)} survives more losses."
+    part = share_text((safe.score or 0.0) / (complete[0].score or 1.0))
+    return (
+        f"{first.removesuffix('.')}; {short(safe.target)} survives more losses at {part} of its "
+        "score."
+    )
+
+
 def _summary(ranking: Ranking, protections: Mapping[str, Protection]) -> list[str]:
     complete = ranking.complete
-    if not complete or ranking.baseline is None:
-        return ["No target has every number that this ranking needs, so none has a rank."]
-    sentences = [_first(ranking), _scores(ranking), _evidence(ranking)]
-    text = protection_differences(
-        {standing.target: protections[standing.target] for standing in complete}
-    )
-    if text:
-        sentences.append(text)
-    ranks = {standing.target: standing.rank for standing in ranking.complete}
+    sentences = []
+    if complete:
+        sentences.append(_evidence(ranking))
+        text = protection_differences(
+            {standing.target: protections.get(standing.target, _NOTHING) for standing in complete}
+        )
+        sentences += [text] if text else []
+    ranks = {standing.target: standing.rank for standing in complete}
     capped = [name for name in ranking.capped if ranks[name] != 1]
     if capped:
-        names = listed(capped, _TIED_NAMED)
+        names = listed(map(short, capped), _TIED_NAMED)
         sentences.append(f"{names} share ranks without a tie: {NO_DIFFERENCE}.")
     left = [standing.target for standing in ranking.incomplete]
-    if left:
-        names = listed(left, _TIED_NAMED)
+    if left and complete:
+        names = listed(map(short, left), _TIED_NAMED)
         sentences.append(f"Not ranked, because a number is missing: {names}.")
     return sentences
 
@@ -77,9 +162,9 @@ def _summary(ranking: Ranking, protections: Mapping[str, Protection]) -> list[st
 def _first(ranking: Ranking) -> str:
     complete = ranking.complete
     if len(complete) == 1:
-        return f"{complete[0].target} is the only target with every number."
+        return f"{short(complete[0].target)} is the only target with every number."
     first = [standing for standing in complete if standing.rank == 1]
-    names = listed((standing.target for standing in first), _TIED_NAMED)
+    names = listed((short(standing.target) for standing in first), _TIED_NAMED)
     if len(first) > 1 and {standing.target for standing in first} & set(ranking.capped):
         return f"{names} share rank 1 without a tie: {NO_DIFFERENCE}."
     if len(first) == len(complete):
@@ -91,72 +176,130 @@ def _first(ranking: Ranking) -> str:
         for standing in complete[1:]
         if not ranking.differ(complete[0].target, standing.target)
     ]
+    ratio = times_text((complete[0].score or 0.0) / (complete[1].score or 1.0))
     if not close:
-        return f"{names} is better than every other target."
+        return f"{names} is fastest: {ratio} times {short(complete[1].target)}, the next."
     others = count_text(len(close), "target varies", "targets vary")
-    return f"{names} is first and better than the next; {others} too much to separate from it."
-
-
-def _scores(ranking: Ranking) -> str:
-    baseline = ranking.baseline or ""
-    number = len(ranking.question.objectives)
-    if number == 1:
-        return f"The score is the ratio to {baseline}; more is better."
-    equal = len({round(objective.weight, 9) for objective in ranking.question.objectives}) == 1
-    weighed = "equally weighted" if equal else "weighted as below"
-    return (
-        f"The score is the geometric mean of the ratios to {baseline} in {number} figures, "
-        f"{weighed}; more is better."
-    )
+    return f"{names} is first; {others} too much to separate."
 
 
 def _evidence(ranking: Ranking) -> str:
-    band = band_text(ranking.band)
     if ranking.resampled:
-        return (
-            f"Targets within {band} count as equal. Rank intervals cover 95 % of bootstrap samples "
-            "of the trials, and the ranks that the verdicts allow."
-        )
-    return (
-        f"No repeated trials: single numbers that differ by more than {band} count as "
-        "different, and rank intervals are those that the verdicts allow."
+        return f"Rank intervals: bootstrap of the trials; equivalence margin {_band(ranking)}."
+    return f"One number per cell: ranks rest on the {_band(ranking)} margin, not on repeats."
+
+
+def _band(ranking: Ranking) -> str:
+    return band_text(ranking.band)
+
+
+def _method(ranking: Ranking) -> KeyValues:
+    count = len(ranking.question.objectives)
+    equal = len({round(objective.weight, 9) for objective in ranking.question.objectives}) == 1
+    base = short(ranking.baseline or "")
+    score = f"ratio to {base}" if count == 1 else f"geometric mean of ratios to {base}"
+    weights = "equal" if equal else "as in the table By figure"
+    intervals = "95 % of bootstrap samples of the trials, and " if ranking.resampled else ""
+    pairs = (
+        ("Score", f"{score} in {count_text(count, 'figure')}" if base else ""),
+        ("Weights", weights if count > 1 else ""),
+        ("Rank", "targets of one rank tie" if ranking.complete else ""),
+        ("Rank interval", f"{intervals}the ranks that the verdicts allow"),
+        ("Equivalence margin", _band(ranking)),
     )
+    return known_pairs(pairs)
 
 
-def order_table(anchor: str, ranking: Ranking, *, whole: bool = False) -> Table:
-    """The targets in order.
+def order_table(
+    anchor: str,
+    ranking: Ranking,
+    protections: Mapping[str, Protection] = MappingProxyType({}),
+    *,
+    whole: bool = False,
+) -> Table:
+    """The targets in order, with rank intervals, scores and what is known of their protection.
 
-    `whole`: with columns for the figures in which a target is first and for missing numbers, where
-    no other table shows them.
+    `whole`: with a column for missing numbers, where no other table shows them.
     """
     objectives = ranking.question.objectives
-    intervals = any(standing.score_interval for standing in ranking.complete)
-    contested = [tiers for tiers in ranking.tiers if len(tiers.ranks) > 1] if whole else []
+    complete = ranking.complete
+    intervals = any(standing.score_interval for standing in complete)
+    given = {one.target: protections.get(one.target, _NOTHING) for one in ranking.standings}
 
-    def firsts(standing: Standing) -> Cell:
-        found = sum(tiers.ranks.get(standing.target) == 1 for tiers in contested)
-        return quantity(f"{found} of {len(contested)}", found)
+    def protection(standing: Standing) -> Cell:
+        one = given[standing.target]
+        text = apart_text(one)
+        return Cell(text=text, sort=text, gauge=Gauge(boxes=copy_boxes(one)))
+
+    def survived(standing: Standing) -> Cell:
+        losses = given[standing.target].failures_survived
+        return absent("unknown") if losses is None else quantity(str(losses), losses)
+
+    def usable(standing: Standing) -> Cell:
+        share = usable_share(given[standing.target])
+        if share is None:
+            return absent("unknown")
+        text = share_text(share)
+        return Cell(text=text, sort=share, gauge=Gauge(value=share, bar=True))
 
     return records_table(
         anchor,
         ranking.standings,
-        (number_column("rank"), lambda standing: _rank(ranking, standing)),
         ("target", lambda standing: standing.target),
-        (number_column("rank interval", 3), lambda standing: _interval(ranking, standing)),
-        (number_column("score"), lambda standing: _score(ranking, standing)),
+        (number_column("rank"), lambda standing: _rank(ranking, standing)),
+        (
+            number_column("rank interval", 3, scale=rank_scale(ranking)),
+            lambda standing: interval_cell(ranking, standing),
+        ),
+        (
+            number_column("score", scale=score_scale(ranking)),
+            lambda standing: score_cell(ranking, standing),
+        ),
         (number_column("interval", 2), lambda standing: _score_interval(ranking, standing))
         if intervals
         else None,
         (number_column(objectives[0].name), lambda standing: _value(ranking, standing, 0))
         if len(objectives) == 1
         else None,
-        (number_column("first or equal in", 4), firsts) if contested else None,
+        (Column(title="protection", rank=1), protection)
+        if any(copies_text(one) != "unknown" for one in given.values())
+        else None,
+        (number_column("losses survived", 6), survived)
+        if any(one.known for one in given.values())
+        else None,
+        (number_column("usable capacity", 5, scale=_SHARES), usable)
+        if any(one.raw_per_stored for one in given.values())
+        else None,
         (Column(title="lacks", rank=1), lambda standing: Cell(text=_lacks(standing)))
         if whole and ranking.incomplete
         else None,
         # Rows of a filterable table have one line in a terminal; missing numbers need several.
         filterable=not whole,
     )
+
+
+_SHARES = Scale(title="share of raw", log=False, low=0.0, high=1.0, ticks=())
+
+
+def rank_scale(ranking: Ranking) -> Scale | None:
+    """Return the axis of ranks; None where there are none to compare."""
+    last = len(ranking.complete)
+    if last < 2:
+        return None
+    step = max(1, last // _MOST_RANK_TICKS)
+    ticks = tuple((float(rank), str(rank)) for rank in range(1, last + 1, step))
+    return Scale(title="rank", log=False, low=0.6, high=last + 0.4, ticks=ticks)
+
+
+def score_scale(ranking: Ranking) -> Scale | None:
+    """Return the axis of scores from zero; None where there are none to compare."""
+    scores = [standing.score or 0.0 for standing in ranking.complete]
+    if len(scores) < 2:
+        return None
+    ends = [one.score_interval[1] for one in ranking.complete if one.score_interval]
+    # A wide interval ends at the edge, so that the scores stay apart.
+    highest = min(max([*scores, *ends]), _WIDEST * max(scores))
+    return linear_scale("score", highest, lambda score: f"{score:g}")
 
 
 def _absence(standing: Standing) -> str:
@@ -174,10 +317,12 @@ def _rank(ranking: Ranking, standing: Standing) -> Cell:
     return quantity(f"{standing.rank}{'=' if shared else ''}", standing.rank)
 
 
-def _interval(ranking: Ranking, standing: Standing) -> Cell:
+def interval_cell(ranking: Ranking, standing: Standing) -> Cell:
     if standing.interval is None or not _placed(ranking, standing):
         return absent(_absence(standing))
-    return quantity(interval_text(standing.interval), standing.interval[0])
+    low, high = standing.interval
+    gauge = Gauge(value=float(standing.rank or low), interval=(float(low), float(high)))
+    return replace(quantity(interval_text(standing.interval), low), gauge=gauge)
 
 
 def interval_text(ranks: tuple[int, int]) -> str:
@@ -186,12 +331,14 @@ def interval_text(ranks: tuple[int, int]) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _score(ranking: Ranking, standing: Standing) -> Cell:
+def score_cell(ranking: Ranking, standing: Standing) -> Cell:
     if standing.score is None:
         return Cell(text="incomplete", note=_absence(standing), missing=True)
     if not _placed(ranking, standing):
         return absent(_absence(standing))
-    return number(standing.score, times_text)
+    interval = standing.score_interval if standing.target != ranking.baseline else None
+    gauge = Gauge(value=standing.score, interval=interval, bar=True)
+    return replace(number(standing.score, times_text), gauge=gauge)
 
 
 def _score_interval(ranking: Ranking, standing: Standing) -> Cell:
@@ -266,89 +413,6 @@ def _incomplete(ranking: Ranking) -> Section:
     )
     lead = "A number is missing, so these targets have no score."
     return section("Not ranked", "not-ranked", lead, incomplete)
-
-
-_PROTECTION_NAMES = 3
-
-
-def copies_text(given: Protection) -> str:
-    """`3 copies`, `EC 2+1`, or that it is not known."""
-    if given.data_chunks is not None:
-        return f"EC {given.data_chunks}+{given.coding_chunks}"
-    if given.copies is None:
-        return "unknown"
-    return "1 copy" if given.copies == 1 else f"{given.copies} copies"
-
-
-def apart_text(given: Protection) -> str:
-    """`3 copies by zone`."""
-    domain = f" by {given.failure_domain}" if given.known and given.failure_domain else ""
-    return f"{copies_text(given)}{domain}"
-
-
-def borne_text(given: Protection) -> str:
-    """`2 (I/O: 1)`: domains lost with no data lost, and with which I/O goes on."""
-    if given.failures_survived is None:
-        return "unknown"
-    if not given.failures_survived:
-        return "none"
-    writable = "unknown" if given.failures_writable is None else given.failures_writable
-    return f"{given.failures_survived} (I/O: {writable})"
-
-
-def survives_text(given: Protection) -> str:
-    """`2 zones (I/O goes on with 1)`."""
-    if given.failures_survived is None:
-        return "unknown"
-    domain = given.failure_domain or "failure domain of unknown level"
-    if given.failures_survived == 0:
-        return "nothing"
-    lost = f"{given.failures_survived} {domain}{'s' if given.failures_survived > 1 else ''}"
-    if given.failures_writable is None:
-        return lost
-    if given.failures_writable == given.failures_survived:
-        return f"{lost}, I/O goes on"
-    goes_on = f"goes on with {given.failures_writable} lost" if given.failures_writable else "stops"
-    return f"{lost}, I/O {goes_on}"
-
-
-def protection_text(given: Protection) -> str:
-    """A clause without a subject: `keeps 3 copies apart by zone; no data is lost with ...`."""
-    if not given.known:
-        return "how it protects its data is unknown"
-    apart = f" apart by {given.failure_domain}" if given.failure_domain else ""
-    return (
-        f"it keeps {copies_text(given)}{apart}, survives the loss of {survives_text(given)}, and "
-        f"takes {given.raw_per_stored:g} raw bytes for each byte stored"
-    )
-
-
-def access_text(given: Protection) -> str:
-    if given.access is None:
-        return "unknown"
-    return ", ".join(given.access) or NOT_SHOWN
-
-
-def at_rest_text(given: Protection) -> str:
-    return {True: "yes", False: "no", None: "unknown"}[given.encrypted_at_rest]
-
-
-def protection_differences(given: Mapping[str, Protection]) -> str:
-    """Return a sentence where targets that are ranked together protect their data differently,
-    else an empty string."""
-    if len(given) < 2:
-        return ""
-    groups: dict[str, list[str]] = {}
-    for name, protection in given.items():
-        groups.setdefault(apart_text(protection), []).append(name)
-    if set(groups) == {"unknown"}:
-        return "The archive does not record how the targets protect their data."
-    if len(groups) == 1:
-        return ""
-    groups_text = "; ".join(
-        f"{text}: {listed(names, _PROTECTION_NAMES)}" for text, names in groups.items()
-    )
-    return f"Protection differs and is not part of the score: {groups_text}."
 
 
 # Reasons as words.

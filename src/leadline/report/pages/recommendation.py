@@ -19,17 +19,24 @@ from leadline.analysis.requirements import (
 )
 from leadline.analysis.verdicts import Evidence, Reason, Verdict
 from leadline.archive.reader import Run
-from leadline.report.cells import bullets, number, number_column, quantity, records_table, section
-from leadline.report.document import Cell, Column, Document, Section
-from leadline.report.pages.ranking import (
+from leadline.report.cells import bullets, number_column, quantity, records_table, section
+from leadline.report.document import Cell, Column, Document, Gauge, Table, Tile, Tiles
+from leadline.report.pages.protection import (
     access_text,
     apart_text,
     at_rest_text,
     borne_text,
-    interval_text,
+    copies_text,
+    copy_boxes,
     protection_text,
-    reasons_of_missing,
     survives_text,
+)
+from leadline.report.pages.ranking import (
+    interval_cell,
+    rank_scale,
+    reasons_of_missing,
+    score_cell,
+    score_scale,
     unmeasured_text,
 )
 from leadline.report.pages.redactions import redaction_sections
@@ -39,6 +46,7 @@ from leadline.report.words import (
     band_text,
     count_text,
     listed,
+    short,
     value_with_unit,
 )
 from leadline.units import format_latency
@@ -133,58 +141,109 @@ _REFUSED_NAMED = 12
 def recommendation_document(run: Run, found: Recommendation) -> Document:
     chosen = found.chosen.name if found.chosen else "no target can be recommended"
     sections = (
-        _candidates(found),
         section("Not eligible", "not-to-be-chosen", bullets(_refused(found))),
         section("Not measured", "not-measured", bullets(not_measured(found))),
         section("What would change the answer", "would-change", bullets(changes(found))),
         *redaction_sections(run),
     )
     required = ", ".join(str(requirement) for requirement in found.requirements)
+    tiles = (Tiles(tiles=tuple(_tiles(found))),) if found.chosen else ()
     return Document(
         title=f"For {found.case.title}: {chosen}",
         subtitle=f"run {run.id} · {found.case.sentence}"
         + (f" · required: {required}" if required else ""),
-        summary=(answer(found), *trade_offs(found)),
+        summary=(*_answer_parts(found), *trade_offs(found)),
+        front=(*tiles, _candidates(found)),
         sections=tuple(part for part in sections if part.blocks),
     )
 
 
+def _tiles(found: Recommendation) -> Iterator[Tile]:
+    """Yield the choice, its speed, its protection and the evidence."""
+    chosen, other = found.chosen, found.runner_up
+    if chosen is None:
+        return
+    given = chosen.protection
+    reason = _TRADE_OFFS.get(found.trade_off) if found.trade_off else ""
+    yield Tile(
+        title="Recommended",
+        unit=f"for {found.case.title}",
+        value=short(chosen.name, _NAME),
+        verdict="",
+        note=f"{reason[0].upper()}{reason[1:]}." if reason else _BASES[found.basis],
+    )
+    judgement = found.against_runner_up
+    yield Tile(
+        title="Score",
+        unit=f"to {short(other.name, _NAME)}, the next" if other else "",
+        value=f"x {score_ratio(chosen, other)}" if other else "–",
+        verdict="" if judgement and judgement.verdict in _DECIDED else "inconclusive",
+        note=f"{RESTS_ON[found.evidence].capitalize()}." if other else "No other eligible target.",
+    )
+    yield Tile(
+        title="Protection",
+        unit="",
+        value=copies_text(given),
+        verdict="" if given.known else "inconclusive",
+        note=f"Survives the loss of {survives_text(given)}." if given.known else "No inventory.",
+    )
+    yield Tile(
+        title="Trust",
+        unit="codes of warnings",
+        value=f"{len(found.warnings)}",
+        verdict="warning" if found.warnings else "",
+        note=f"{listed(found.warnings)}." if found.warnings else "No warnings on its figures.",
+    )
+
+
+_NAME = 22
+_DECIDED = (Verdict.BETTER, Verdict.WORSE, Verdict.SAME)
+_BASES = {
+    Basis.ALONE: "The only eligible target.",
+    Basis.SPEED: "The fastest eligible target.",
+    Basis.COST: "The cheapest eligible target.",
+    Basis.FIGURE: "The highest figure of a tie.",
+    Basis.TRADE_OFF: "Better protected or cheaper.",
+    Basis.NONE: "",
+}
+
+
 def answer(found: Recommendation) -> str:
     """Return the recommendation as a paragraph with its numbers."""
+    return " ".join(_answer_parts(found))
+
+
+def _answer_parts(found: Recommendation) -> tuple[str, ...]:
+    """Return the recommendation as sentences, the choice first."""
     if found.chosen is None:
-        return _nothing(found)
+        return (_nothing(found),)
     name = found.chosen.name
     use = found.case.title
     if found.not_shared:
         use += " if many hosts can mount it, which is unknown"
+    figures = _figures(found, found.chosen)
+    gives = f"It gives {_against(found)}."
     if found.basis is Basis.ALONE:
-        text = f"Use {name} for {use}: it is the only target {_qualified(found)}."
-    elif found.basis is Basis.SPEED:
-        text = (
-            f"Use {name} for {use}: it is the fastest target {_qualified(found)}, "
-            f"{_against(found)}."
+        return (f"Use {name} for {use}: it is the only target {_qualified(found)}.", figures)
+    if found.basis is Basis.SPEED:
+        lead = f"Use {name} for {use}: it is the fastest target {_qualified(found)}."
+        return (lead, gives, figures)
+    if found.basis is Basis.COST:
+        costs = _costs(found, found.chosen)
+        lead = f"Use {name} for {use}: it is the cheapest target {_qualified(found)}."
+        return (lead, f"Cost: {costs}. {gives}", figures)
+    tied = listed((candidate for candidate in found.tied), _NAMES)
+    tie = f"{tied} tie in speed for {use}."
+    if set(found.tied) & set(found.ranking.capped):
+        tie = f"{tied} share a rank in speed for {use} without a tie: {NO_DIFFERENCE}."
+    if found.basis is Basis.TRADE_OFF:
+        lead = (
+            f"Use {name}, because {trade_off_text(found)}: a choice by protection and cost, "
+            "not by speed."
         )
-    elif found.basis is Basis.COST:
-        text = (
-            f"Use {name} for {use}: it is the cheapest target {_qualified(found)} "
-            f"({_costs(found, found.chosen)}). It gives {_against(found)}."
-        )
-    else:
-        tied = listed((candidate for candidate in found.tied), _NAMES)
-        text = f"{tied} tie in speed for {use}."
-        if set(found.tied) & set(found.ranking.capped):
-            text = f"{tied} share a rank in speed for {use} without a tie: {NO_DIFFERENCE}."
-        if found.basis is Basis.TRADE_OFF:
-            text += (
-                f" Use {name}, because {trade_off_text(found)}: a choice by protection and cost, "
-                f"not by speed, in which it gives {_against(found)}."
-            )
-        else:
-            text += (
-                f" No known property separates them. {name} has the highest figure, "
-                f"{_against(found)}, which is not significant."
-            )
-    return f"{text} {_figures(found, found.chosen)}"
+        return (lead, tie, gives, figures)
+    lead = f"Use {name}: the highest figure of a tie, which is not significant."
+    return (lead, tie, f"No known property separates them. {gives}", figures)
 
 
 def _costs(found: Recommendation, chosen: Candidate) -> str:
@@ -292,7 +351,7 @@ def trade_offs(found: Recommendation) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _candidates(found: Recommendation) -> Section:
+def _candidates(found: Recommendation) -> Table:
     """The table of eligible targets, the choice first."""
     eligible = [candidate for candidate in found.candidates if candidate.eligible]
 
@@ -304,30 +363,33 @@ def _candidates(found: Recommendation) -> Section:
         value = one.protection.price
         return Cell(text=_UNKNOWN, missing=True) if value is None else quantity(f"{value:g}", value)
 
-    def interval(one: Candidate) -> Cell:
-        ranks = one.standing.interval or (0, 0)
-        return quantity(interval_text(ranks), ranks[0])
+    def protection(one: Candidate) -> Cell:
+        text = apart_text(one.protection)
+        return Cell(text=text, sort=text, gauge=Gauge(boxes=copy_boxes(one.protection)))
 
     caption = (
-        f"score: weighted geometric mean of ratios to {found.ranking.baseline or ''}; targets "
-        f"within {band_text(found.ranking.band)} count as equal"
+        f"Candidates. Score: weighted geometric mean of ratios to {found.ranking.baseline or ''}; "
+        f"equivalence margin {band_text(found.ranking.band)}"
     )
     table = records_table(
         "candidates",
         eligible,
+        ("target", lambda candidate: candidate.name),
         (
             number_column("rank"),
             lambda candidate: quantity(
                 str(candidate.standing.rank or NOT_SHOWN), candidate.standing.rank or 0
             ),
         ),
-        (number_column("rank interval", 2), interval),
-        ("target", lambda candidate: candidate.name),
         (
-            number_column("score"),
-            lambda candidate: number(candidate.standing.score or 0.0, "{:.2f}".format),
+            number_column("rank interval", 2, scale=rank_scale(found.ranking)),
+            lambda candidate: interval_cell(found.ranking, candidate.standing),
         ),
-        ("protection", lambda candidate: Cell(text=apart_text(candidate.protection))),
+        (
+            number_column("score", scale=score_scale(found.ranking)),
+            lambda candidate: score_cell(found.ranking, candidate.standing),
+        ),
+        ("protection", protection),
         (
             Column(title="failures survived", rank=1),
             lambda candidate: Cell(text=borne_text(candidate.protection)),
@@ -342,17 +404,18 @@ def _candidates(found: Recommendation) -> Section:
             Column(title="encrypted at rest", rank=4),
             lambda candidate: Cell(text=at_rest_text(candidate.protection)),
         ),
-        caption=caption if eligible else "none",
+        caption=caption if eligible else "Candidates: none",
     )
+    if not eligible:
+        return table
     # A column of unknowns is left out; the summary reports it once.
     cells = zip(*table.rows, strict=True)
     known = [any(cell.text != _UNKNOWN for cell in column) for column in cells]
-    shown = replace(
+    return replace(
         table,
         columns=tuple(compress(table.columns, known)),
         rows=tuple(tuple(compress(row, known)) for row in table.rows),
     )
-    return section("Candidates", "candidates", shown)
 
 
 def _refused(found: Recommendation) -> list[str]:

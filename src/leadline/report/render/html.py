@@ -25,10 +25,12 @@ from leadline.report.document import (
     Kind,
     LineChart,
     Mark,
+    StripChart,
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import delta_legend, heat_ratio, level, line_plot, row_chart
+from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
+from leadline.report.render.svg_gauges import gauge, gauge_axis
 from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
 from leadline.version import __version__
 
@@ -155,14 +157,18 @@ def _environment(ready_to_print: bool) -> Environment:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
-        delta_legend=delta_legend,
+        panel_legend=panel_legend,
+        dots=_is_matrix,
         ending=_ending,
+        footnote=_footnote,
+        sign=_SIGNS.__getitem__,
         grouped=_grouped,
         heat_ratio=heat_ratio,
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
         file_name=_file_name,
+        gauge_axis=lambda column: Markup(gauge_axis(column)),
         packed=_packed,
         row_chart=row_chart,
         sentence=sentence,
@@ -192,22 +198,43 @@ def _packed(text: str) -> str:
 
 
 def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
-    """Group consecutive blocks of one kind; `plots` and `panels` are drawn next to each other."""
+    """Group consecutive blocks of one kind; `plots`, `panels` and `curves` are drawn next to each
+    other."""
 
     def kind(block: Block) -> str:
-        if isinstance(block, DeltaChart) and block.panel:
+        if isinstance(block, DeltaChart | DotPlot | StripChart) and block.panel:
             return "panels"
+        if isinstance(block, LineChart) and block.panel:
+            return "curves"
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
     return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
 
 
 def _slots(table: Table) -> list[int]:
-    """Count the marks of each column, at most four, so that its digits are aligned."""
-    return [
-        min(4, max((len(row[index].marks) for row in table.rows), default=0))
-        for index in range(len(table.columns))
-    ]
+    """1 for each column with marks, so that its digits are aligned."""
+    return [int(any(row[index].marks for row in table.rows)) for index in range(len(table.columns))]
+
+
+_SIGNS = {Severity.ERROR: "✕", Severity.WARNING: "▲", Severity.INFO: "○"}
+_MEANINGS = {
+    Severity.ERROR: "refused",
+    Severity.WARNING: "warning",
+    Severity.INFO: "information",
+}
+
+
+def _footnote(table: Table) -> str:
+    """Explain the marks in a table."""
+    shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
+    ordered = sorted(shown, key=lambda severity: -severity.order)
+    return ", ".join(f"{_SIGNS[severity]} {_MEANINGS[severity]}" for severity in ordered)
+
+
+def _is_matrix(table: Table) -> bool:
+    """Whether a table has marks alone, without texts."""
+    cells = [cell for row in table.rows for cell in row[1:]]
+    return bool(cells) and not any(cell.text for cell in cells)
 
 
 def _cells(
@@ -223,6 +250,8 @@ def _cells(
         classes = ["n"] if number else []
         if cell.severity is Severity.ERROR:
             classes.append("bad")
+        if column.scale or cell.gauge:
+            classes.append("drawn")
         if column.title == "verdict" and (style := verdict_style(cell.text)):
             classes += ["verdict", style]
         parts.append("<td" if index else '<th scope="row"')
@@ -231,7 +260,7 @@ def _cells(
         parts.append(_sort_key(cell, number=number))
         if note := cell.note or (cell.text if len(cell.text) > _CUT else ""):
             parts.append(f' title="{escape(note)}"')
-        parts.append(f">{_text(cell)}")
+        parts.append(f">{gauge(cell, column)}{_text(cell)}")
         if slot:
             parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
         parts.append("</td>" if index else "</th>")
@@ -244,7 +273,7 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
         return "" if number else ' data-sort=""'
     if cell.sort == cell.text and not number:
         return ""
-    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.9g}"
+    key = cell.sort if isinstance(cell.sort, str) else f"{cell.sort:.6g}"
     return f' data-sort="{escape(key)}"'
 
 

@@ -25,6 +25,7 @@ from leadline.report.document import (
     LineChart,
     Paragraph,
     Section,
+    StripChart,
     Table,
     Tiles,
     Tree,
@@ -36,6 +37,7 @@ from leadline.report.render.svg import (
     draw,
     heat_table,
     line_texts,
+    strip_table,
     tree_lines,
     with_symbols,
 )
@@ -43,7 +45,7 @@ from leadline.report.render.terminal_charts import plot_lines
 
 # Characters that a wiki shows in a line of code.
 _PLOT_WIDTH = 80
-Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot
+Drawn = BarChart | LineChart | DeltaChart | HeatMap | DotPlot | StripChart
 
 # Characters with which text turns into markup anywhere in a line, and what they are written as.
 _MARKUP = {character: f"\\{character}" for character in "\\`*_{}[]|~#!"} | {
@@ -170,6 +172,8 @@ def _block(block: Block) -> Iterable[str]:
             yield from _table(bar_table(block))
         case DeltaChart():
             yield from _table(delta_table(block))
+        case StripChart():
+            yield from _table(strip_table(block))
         case HeatMap():
             yield from _table(heat_table(block))
         case LineChart() if block.drawn:
@@ -235,8 +239,8 @@ def _group(group: FindingGroup) -> Iterable[str]:
         evidence = ", ".join(f"{name} {value}" for name, value in item.evidence)
         numbers = f" ({escape(evidence)})" if evidence else ""
         yield f"  - {_line(item.where)}: {escape(item.message)}{numbers}"
-    for remedy in group.remedies:
-        yield f"  - To do: {escape(remedy)}"
+    if group.remedy:
+        yield f"  - To do: {escape(group.remedy)}"
 
 
 def _plot(plot: DotPlot) -> Iterable[str]:

@@ -17,6 +17,7 @@ from leadline.report.document import (
     HeatCell,
     HeatMap,
     LineChart,
+    StripChart,
     Table,
     Tree,
     printable,
@@ -223,6 +224,21 @@ def bar_table(chart: BarChart) -> Table:
             ),
         )
         for group in chart.groups
+    )
+    return table(f"{chart.id}-table", ("", *chart.series), rows, caption=chart.title)
+
+
+def strip_table(chart: StripChart) -> Table:
+    """Convert strips into a row for each cell and a column for each series."""
+    rows = (
+        (
+            " · ".join(filter(None, (row.group, row.label))),
+            *(
+                "; ".join(track.text for track in row.tracks if track.series == index)
+                for index in range(len(chart.series))
+            ),
+        )
+        for row in chart.rows
     )
     return table(f"{chart.id}-table", ("", *chart.series), rows, caption=chart.title)
 

@@ -24,6 +24,10 @@ from leadline.report.document import (
     Pin,
     Rule,
     Scale,
+    Strip,
+    StripChart,
+    StripRow,
+    StripTrack,
     Stroke,
 )
 from leadline.report.render.svg_shapes import (
@@ -43,13 +47,17 @@ from leadline.report.render.svg_shapes import (
     within,
     xml_text,
 )
+from leadline.report.words import listed
 
 _PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
 # Beyond this many points marks would hide their line; a pointer finds them still.
 _MARKED_POINTS = 40
+_WITH_MARKS = (Stroke.MARKED, Stroke.CURVE)
 # A mark's text is 13 pixels high in a plot of about 250.
 _NAME_HEIGHT = 0.055
 _LONGEST_NAME = 16
+# The share of a plot's width that a name next to a point takes.
+_NAME_WIDTH = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +73,10 @@ class LinePlot:
 
 def line_plot(chart: LineChart) -> LinePlot:
     # Lines of one series are distinguished by the name at their end.
-    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1
+    named = len(chart.lines) > len(chart.series) and len(chart.lines) > 1 and not chart.scatter
     used = {line.series for line in chart.lines}
     legend = tuple(
-        (swatch(chart.look(index)), name)
+        (_swatch(chart, index), name)
         for index, name in enumerate(chart.series)
         if name and index in used and (len(chart.series) > 1 or not named)
     )
@@ -81,11 +89,20 @@ def line_plot(chart: LineChart) -> LinePlot:
         + "".join(_rule(chart, rule) for rule in chart.rules)
         + "".join(_line(chart, line) for line in chart.lines)
         + "".join(_pin(chart, pin) for pin in chart.pins)
-        + (_names(chart) if named else ""),
+        + (_names(chart) if named else "")
+        + (_point_names(chart) if chart.scatter else ""),
         legend=legend,
         named=named,
         description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
     )
+
+
+def _swatch(chart: LineChart, series: int) -> str:
+    """A series as the legend shows it; the lines of a scatter plot are points."""
+    look = chart.look(series)
+    if chart.scatter and look.stroke is Stroke.MARKED:
+        return mark(*_mark(look), "12", "10")
+    return swatch(look)
 
 
 def swatch(look: Look) -> str:
@@ -94,11 +111,11 @@ def swatch(look: Look) -> str:
     point = mark(*_mark(look), "12", "10")
     if look.stroke is Stroke.DOTS:
         return point
-    return line + point if look.stroke is Stroke.MARKED else line
+    return line + point if look.stroke in _WITH_MARKS else line
 
 
 def _stroke(look: Look) -> str:
-    thinner = "" if look.stroke is Stroke.MARKED else f" {look.stroke.value}"
+    thinner = "" if look.stroke in _WITH_MARKS else f" {look.stroke.value}"
     return f"line {colour(look.hue)} d{look.dash}{thinner}"
 
 
@@ -142,12 +159,12 @@ def _line(chart: LineChart, line: Line) -> str:
         f'<polyline class="{_stroke(look)}" points="{path}">'
         f"{titled(line.label)}</polyline></svg>"
     )
-    marked = look.stroke in (Stroke.MARKED, Stroke.DOTS) and (
-        len(points) <= _MARKED_POINTS or look.stroke is Stroke.DOTS
+    marked = look.stroke in (Stroke.DOTS, Stroke.CURVE) or (
+        look.stroke is Stroke.MARKED and len(points) <= _MARKED_POINTS
     )
     for index, (x, y) in enumerate(points):
         text = line.texts[index] if index < len(line.texts) else ""
-        if marked:
+        if marked and (text or look.stroke is not Stroke.CURVE):
             drawn += mark(*_mark(look), percent(x), percent(y), text)
         elif text:
             drawn += mark("hit", "hit", percent(x), percent(y), text)
@@ -208,6 +225,30 @@ def _names(chart: LineChart) -> str:
     return "".join(texts)
 
 
+def _point_names(chart: LineChart) -> str:
+    """Names next to the last points of the lines, moved apart where points have one place."""
+    ends = sorted(
+        (1 - share(chart.y, line.points[-1][1]), share(chart.x, line.points[-1][0]), line.label)
+        for line in chart.lines
+        if line.points and line.label
+    )
+    texts = []
+    taken: list[tuple[float, float]] = []
+    for y, x, label in ends:
+        place = y
+        for other_x, other_y in taken:
+            if abs(other_x - x) < _NAME_WIDTH and place - other_y < _NAME_HEIGHT:
+                place = other_y + _NAME_HEIGHT
+        taken.append((x, place))
+        side, dx = ("end", -8) if x > 0.6 else ("start", 8)
+        shown = label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+        texts.append(
+            f'<text class="word" x="{percent(x)}" dx="{dx}" y="{percent(place)}" dy=".34em"'
+            f' text-anchor="{side}">{xml_text(shown)}{titled(label)}</text>'
+        )
+    return "".join(texts)
+
+
 # Charts of rows: trials as dots, bars from zero, changes around the line of no change. A row has
 # tracks, drawings 20 pixels high, with its label and its figures as text.
 
@@ -218,6 +259,11 @@ _OVER = 4
 _HALF_WIDTH, _ROWS_PHONE_WIDTH, _ROWS_PAGE_WIDTH = 190.0, 320.0, 600.0
 # The figures of bars are next to them on a phone.
 _PHONE_WIDTH_OF_BARS = 210.0
+
+
+RowsOf = DotPlot | BarChart | DeltaChart | StripChart
+# The axis of strips has no ticks: each row has its own scale.
+_NO_AXIS = Scale(title="", log=False, low=0.0, high=1.0, ticks=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,12 +314,13 @@ class RowChart:
         return f"name-{name} end-{end}"
 
 
-def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
+def row_chart(chart: RowsOf) -> RowChart:
     match chart:
         case DotPlot():
             kind = "logarithmic axis" if chart.log else "axis from zero"
             rows = [_dots(chart, row) for row in chart.rows]
-            return _chart(chart, chart, kind, (), rows, half=True)
+            scale = "" if chart.panel else kind
+            return _chart(chart, chart, scale, (), rows, half=not chart.panel)
         case BarChart():
             legend = tuple(
                 (rows_swatch(index), name)
@@ -290,10 +337,13 @@ def row_chart(chart: DotPlot | BarChart | DeltaChart) -> RowChart:
             legend = () if chart.panel else delta_legend((chart,))
             scale = "" if chart.panel else chart.scale.title
             return _chart(chart, chart.scale, scale, legend, rows)
+        case StripChart():
+            legend = () if chart.panel else _legend(chart)
+            return _chart(chart, _NO_AXIS, "", legend, [_strips(chart, row) for row in chart.rows])
 
 
 def _chart(
-    chart: DotPlot | BarChart | DeltaChart,
+    chart: RowsOf,
     axis: Scale,
     scale: str,
     legend: tuple[tuple[str, str], ...],
@@ -302,7 +352,7 @@ def _chart(
     half: bool = False,
 ) -> RowChart:
     phone = _PHONE_WIDTH_OF_BARS if isinstance(chart, BarChart) else _ROWS_PHONE_WIDTH
-    panel = isinstance(chart, DeltaChart) and chart.panel
+    panel = isinstance(chart, DeltaChart | DotPlot | StripChart) and chart.panel
     narrow = fitting(axis, _HALF_WIDTH if half or panel else phone)
     wide = narrow if half or panel else fitting(axis, _ROWS_PAGE_WIDTH)
     return RowChart(
@@ -325,12 +375,12 @@ def _chart(
         rows=tuple(rows),
         choice="" if isinstance(chart, DotPlot) else chart.choice,
         half=half,
-        grouped=isinstance(chart, BarChart),
+        grouped=isinstance(chart, BarChart | StripChart),
         panel=panel,
     )
 
 
-def _grid(chart: DotPlot | BarChart | DeltaChart) -> str:
+def _grid(chart: RowsOf) -> str:
     return f'<use href="#{xml_text(chart.id)}-grid"/>'
 
 
@@ -375,7 +425,8 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
         absent=row.value is None,
         marks=row.marks,
     )
-    return Row(label=row.label, tracks=(track,))
+    style = "refused" if row.refused else ""
+    return Row(label=row.label, tracks=(track,), group=row.group, style=style)
 
 
 # --- bars from zero -----------------------------------------------------------------------------
@@ -405,6 +456,80 @@ def rows_swatch(series: int) -> str:
     return bar(series, "24", refused=False) + mark(
         shape(series), f"trial {colour(series)}", "12", "10"
     )
+
+
+# --- every trial over time ----------------------------------------------------------------------
+
+# Units of a track's width and height, and of the gap between two trials.
+_STRIPS_WIDTH, _STRIPS_HEIGHT, _STRIPS_GAP = 1000.0, 100.0, 14.0
+# Spans that are nearer follow each other.
+_NEXT_S = 1e-6
+
+
+def _strips(chart: StripChart, row: StripRow) -> Row:
+    highest = max(
+        (rate for track in row.tracks for strip in track.strips for _, _, rate in strip.spans),
+        default=0.0,
+    )
+    tracks = tuple(_strip_track(chart, track, highest) for track in row.tracks)
+    return Row(label=row.label, tracks=tracks, group=row.group)
+
+
+def _strip_track(chart: StripChart, track: StripTrack, highest: float) -> Track:
+    slot = _STRIPS_WIDTH / max(1, len(track.strips))
+    lost, areas = "", ""
+    for index, strip in enumerate(track.strips):
+        left, wide = index * slot, slot - _STRIPS_GAP
+        areas += _strip_area(strip, left, wide, highest)
+        for begin, end in _lost(strip):
+            x = (left + wide * begin / strip.end_s) / _STRIPS_WIDTH
+            width = percent(wide * (end - begin) / strip.end_s / _STRIPS_WIDTH)
+            lost += f'<rect class="lost" x="{percent(x)}" y="12" width="{width}" height="8"/>'
+    name = chart.series[track.series] if track.series < len(chart.series) else ""
+    described = ", ".join(strip.text for strip in track.strips)
+    return Track(
+        drawing=f'<svg class="strips {colour(track.series)} d{track.series % 4}" '
+        'viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="20">'
+        f"{areas}</svg>{lost}{_rows_line('base', '0', '100%', 20, 20)}",
+        end=track.text,
+        description=f"{name}: {described}; {track.text}".removeprefix(": "),
+        absent=not track.strips,
+        marks=track.marks,
+    )
+
+
+def _strip_area(strip: Strip, left: float, wide: float, highest: float) -> str:
+    """The rate as steps over zero; a span without a sample ends an area."""
+    path, last = "", -1.0
+    for begin, end, rate in strip.spans:
+        y = _STRIPS_HEIGHT * (1 - rate / highest if highest > 0 else 1.0)
+        x, right = (left + wide * second / strip.end_s for second in (begin, end))
+        if begin - last >= _NEXT_S:
+            path += f"{'V100z' if path else ''}M{x:.0f} 100"
+        path += f"V{y:.0f}H{right:.0f}"
+        last = end
+    return f'<path d="{path}V100z">{titled(strip.text)}</path>' if path else ""
+
+
+def _lost(strip: Strip) -> Iterable[tuple[float, float]]:
+    """(begin, end) of the seconds without a sample."""
+    last = 0.0
+    for begin, end, _ in (*strip.spans, (strip.end_s, strip.end_s, 0.0)):
+        if begin - last >= _NEXT_S:
+            yield last, begin
+        last = end
+
+
+def _legend(chart: StripChart) -> tuple[tuple[str, str], ...]:
+    """Explain the strips of each series, and seconds without a sample where there are any."""
+    swatches = tuple(
+        (f'<g class="strips {colour(index)} d{index % 4}"><path d="M2 18V6H22V18z"/></g>', name)
+        for index, name in enumerate(chart.series)
+        if len(chart.series) > 1
+    )
+    lost = (('<rect class="lost" x="2" y="8" width="20" height="10"/>', "no sample"),)
+    strips = (strip for row in chart.rows for track in row.tracks for strip in track.strips)
+    return (*swatches, *(lost if any(any(_lost(strip)) for strip in strips) else ()))
 
 
 # --- changes ------------------------------------------------------------------------------------
@@ -438,6 +563,23 @@ def _margin_grids(chart: DeltaChart) -> str:
             f"{_grid(chart)}{line}</g>"
         )
     return "".join(drawn)
+
+
+def panel_legend(
+    charts: Sequence[DeltaChart | DotPlot | StripChart],
+) -> tuple[tuple[str, str], ...]:
+    """Explain the marks of panels, each once."""
+    marks = dict.fromkeys(chart.mark for chart in charts if isinstance(chart, DotPlot))
+    dots = (
+        ('<circle class="dot" cx="12" cy="10" r="4.5"/>', "trial"),
+        (_rows_line("mid", "12", "12", 2, 18), listed(marks)),
+    )
+    strips = (item for chart in charts if isinstance(chart, StripChart) for item in _legend(chart))
+    return (
+        *(dots if marks else ()),
+        *delta_legend([chart for chart in charts if isinstance(chart, DeltaChart)]),
+        *dict.fromkeys(strips),
+    )
 
 
 def delta_legend(charts: Sequence[DeltaChart]) -> tuple[tuple[str, str], ...]:

@@ -49,7 +49,8 @@ DEFINITIONS = (
             (3, 45, "M0 0V6M0 3H6"),
         )
     )
-    + "</defs>"
+    + '<pattern id="hatch-lost" width="5" height="5" patternUnits="userSpaceOnUse"'
+    ' patternTransform="rotate(45)"><path class="gap" d="M0 0V5"/></pattern></defs>'
 )
 
 

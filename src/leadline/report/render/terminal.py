@@ -17,6 +17,7 @@ from leadline.report.document import (
     Block,
     Bullets,
     Cell,
+    Chart,
     Choices,
     Code,
     Columns,
@@ -31,12 +32,13 @@ from leadline.report.document import (
     LineChart,
     Paragraph,
     Section,
+    StripChart,
     Table,
     Tiles,
     Tree,
     printable,
 )
-from leadline.report.render.svg import heat_table, with_symbols
+from leadline.report.render.svg import heat_table, strip_table, with_symbols
 from leadline.report.render.terminal_charts import (
     bar_lines,
     chart_lines,
@@ -54,7 +56,7 @@ _NARROWEST_NAME_OF_ALL = 8
 _WIDEST_NAME = 40
 _ITEMS_SHOWN = 4
 # A section of these alone is not shown: a table of another section sums them up.
-_SUMMARISED = (Paragraph, DotPlot, LineChart, BarChart, HeatMap, Choices)
+_SUMMARISED = (Paragraph, DotPlot, LineChart, BarChart, StripChart, HeatMap, Choices)
 _WIDTH_OF_NO_TERMINAL = 100
 
 
@@ -87,11 +89,24 @@ def render(
     console.print()
     for text in document.summary:
         _hanging(console, "- ", Text(text))
+    for table in (block for block in document.front if isinstance(block, Table)):
+        console.print()
+        _table(console, with_symbols(table), ())
     for section in document.sections:
-        if not section.folded or full:
+        if (not section.folded or full) and not _only_on_pages(section):
             # A reader cannot choose in a terminal: the first choice is shown.
             chosen = section if full else _chosen(section, _left_out(document.sections))
             _section(console, chosen, trials=trials or full)
+
+
+def _only_on_pages(section: Section) -> bool:
+    """Whether a section has nothing but line charts that a terminal does not draw."""
+    blocks = section.blocks
+    return (
+        bool(blocks)
+        and not section.sections
+        and all(isinstance(block, LineChart) and not block.drawn for block in blocks)
+    )
 
 
 def _left_out(sections: Sequence[Section]) -> frozenset[str]:
@@ -205,9 +220,10 @@ def _drawn(block: Block) -> bool:
     return isinstance(block, LineChart) and block.drawn
 
 
-def _chart(console: Console, chart: BarChart | LineChart | DeltaChart | HeatMap | Tree) -> None:
-    if isinstance(chart, HeatMap):
-        _table(console, heat_table(chart), ())
+def _chart(console: Console, chart: Chart | Tree) -> None:
+    if isinstance(chart, HeatMap | StripChart):
+        as_table = heat_table(chart) if isinstance(chart, HeatMap) else strip_table(chart)
+        _table(console, as_table, ())
         return
     title = chart.caption if isinstance(chart, Tree) else chart.title
     if title:
@@ -358,9 +374,8 @@ def _group(console: Console, group: FindingGroup) -> None:
     _wrapped(console, Text.assemble(label, f" {mark.severity.value}: ", (mark.code, "bold"), count))
     for message, places in _gathered(group).items():
         _hanging(console, "   ", Text.assemble(f"{message} ", (f"[{places}]", "dim")))
-    shown = 1 if mark.severity is Severity.INFO else _ITEMS_SHOWN
-    for remedy in group.remedies[:shown]:
-        _hanging(console, "   hint: ", Text(remedy))
+    if group.remedy:
+        _hanging(console, "   hint: ", Text(group.remedy))
 
 
 def _gathered(group: FindingGroup) -> dict[str, str]:

@@ -305,7 +305,7 @@ def _write_findings(sheet: Worksheet, lists: Iterable[FindingList], formats: _Fo
             item.where,
             item.message,
             ", ".join(f"{name} {value}" for name, value in item.evidence),
-            " ".join(group.remedies),
+            group.remedy,
         )
         for found in lists
         for group in found.groups

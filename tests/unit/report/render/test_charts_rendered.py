@@ -115,7 +115,7 @@ def test_markdown_links_every_picture_that_it_returns() -> None:
     links = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text)
     assert [unquote(link) for link in links] == list(pictures)
     assert all("%20" in link for link in links)
-    assert len(pictures) == 12
+    assert len(pictures) == 14
     assert all(re.fullmatch(r"my report-charts/[A-Za-z0-9_-]+\.svg", path) for path in pictures)
     assert "<img" not in re.sub(r"(?ms)^```\n.*?^```$", "", text), "but for what is code"
     assert "![" not in markdown.render(DOCUMENT)

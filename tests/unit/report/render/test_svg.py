@@ -48,6 +48,7 @@ CHARTS: tuple[Chart | DotPlot, ...] = (
     every_block.load_curve(),
     every_block.heat_map(),
     every_block.dot_plot(),
+    every_block.strip_chart(),
 )
 LINEAR = Scale(title="", log=False, low=0.0, high=200.0, ticks=())
 SVG = "{http://www.w3.org/2000/svg}"
@@ -55,6 +56,19 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def fragment(drawing: str) -> ElementTree.Element:
     return ElementTree.fromstring(f"<svg>{drawing}</svg>")
+
+
+def test_strips_are_as_high_as_their_rates_and_seconds_without_a_sample_are_hatched() -> None:
+    made = row_chart(every_block.strip_chart())
+    track = fragment(made.rows[0].tracks[0].drawing)
+    whole, broken = (path.attrib["d"] for path in track.iter("path"))
+    # 900, 1,000, 1,100 and 1,200 IOPS; the highest is as high as the track.
+    assert re.findall(r"V(\d+)", whole) == ["25", "17", "8", "0", "100"]
+    assert (whole.count("M"), broken.count("M")) == (1, 2)
+    (lost,) = track.iter("rect")
+    assert lost.attrib["x"] == "62.15%", "a fourth behind the beginning of the second trial"
+    assert lost.attrib["width"] == "12.15%"
+    assert [name for _, name in made.legend] == [*SERIES, "no sample"]
 
 
 def bar_track(bar: Bar) -> ElementTree.Element:

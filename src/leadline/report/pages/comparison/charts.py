@@ -8,41 +8,45 @@ from collections.abc import Mapping, Sequence
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.explain.accounts import Account, Estimate
 from leadline.analysis.explain.facts import RoundTripCost
-from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.figures import CellFigure, MetricFigure, TrialValue
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import slug
-from leadline.report.curves import RATE_UNITS, TimeRow, percentiles_of, rate_over_time_chart
+from leadline.report.curves import (
+    RATE_UNITS,
+    percentile_charts,
+    strips,
+    variation,
+)
 from leadline.report.document import (
     Bar,
     BarChart,
     BarGroup,
     Block,
-    Choices,
     DeltaChart,
     DeltaRow,
     HeatCell,
     HeatMap,
-    LineChart,
     Paragraph,
     Scale,
+    StripChart,
+    StripRow,
+    StripTrack,
 )
 from leadline.report.pages.comparison.headline import rates, system_names
 from leadline.report.pages.run.charts import (
-    CellRow,
-    chosen_trials,
     dots,
     keep_largest,
-    latency_charts,
     rate_windows,
     value_axis,
 )
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
+    OP_NOUNS,
     absent,
     change_text,
     count_text,
@@ -52,7 +56,6 @@ from leadline.report.words import (
     short,
     title,
     value_with_unit,
-    where,
 )
 from leadline.units import format_latency
 
@@ -92,7 +95,7 @@ def _largest_changes(cells: _Cells, heading: str) -> tuple[_Cells, str]:
     return keep_largest(changes, log_change, MOST_ROWS), f"{heading}: {note}"
 
 
-def _labels(cells: _Cells) -> list[str]:
+def cell_labels(cells: _Cells) -> list[str]:
     """Label rows by the parts in which the cells differ."""
     targets = {cell.target for cell in cells}
     workloads = {cell.workload for cell in cells}
@@ -132,7 +135,7 @@ def delta_chart(anchor: str, heading: str, cells: _Cells, choice: str = "") -> D
             text=_delta_text(cell),
             band=cell.judgement.band,
         )
-        for cell, label in zip(worst_first, _labels(worst_first), strict=True)
+        for cell, label in zip(worst_first, cell_labels(worst_first), strict=True)
     )
     scale = ratio_scale("change, logarithmic axis of ratios", rows)
     return DeltaChart(id=anchor, title=heading, scale=scale, rows=rows, choice=choice)
@@ -290,7 +293,7 @@ def _bar_chart(
                 label=label,
                 bars=tuple(_bar(number, figure) for number, figure in enumerate(_figures(cell))),
             )
-            for cell, label in zip(shown, _labels(shown), strict=True)
+            for cell, label in zip(shown, cell_labels(shown), strict=True)
         ),
         choice=choice,
     )
@@ -316,6 +319,87 @@ def _bar(series: int, figure: MetricFigure | None) -> Bar:
         dots=trials if len(trials) > 1 else (),
         refused=figure.severity is Severity.ERROR,
     )
+
+
+# --- every trial over time ----------------------------------------------------------------------
+
+
+# Rows of a chart of strips.
+MOST_STRIPS = 24
+# What the audit says of rates that are not stable, marked with a triangle.
+UNSTABLE = frozenset(("unstable-repeats", "not-steady"))
+_Trials = Sequence[Mapping[str, StoredTrial]]
+
+
+def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
+    """Draw the rate over time of every trial of both systems, a chart for each operation; none
+    without logs."""
+    found = []
+    names, trials = system_names(comparison), _trials(comparison)
+    for op in (Op.READ, Op.WRITE, Op.TRIM):
+        cells = [cell for cell in rates(comparison) if cell.op is op]
+        shown = keep_largest(cells, log_change, MOST_STRIPS)
+        tracks = [_tracks(cell, trials) for cell in shown]
+        rows = [
+            StripRow(label=label, tracks=own)
+            for label, own in zip(cell_labels(shown), tracks, strict=True)
+            if any(track.strips for track in own)
+        ]
+        if rows:
+            rest = f", {len(shown)} of {len(cells):,} cells" if len(shown) < len(cells) else ""
+            heading = f"{OP_NOUNS[op].capitalize()}, {title(shown[0].metric)} of each trial{rest}"
+            found.append(
+                StripChart(
+                    id=f"strips-{op.value}",
+                    title=heading,
+                    series=names,
+                    rows=tuple(rows),
+                    panel=True,
+                )
+            )
+    return tuple(found)
+
+
+def _trials(comparison: Comparison) -> _Trials:
+    return [
+        {
+            f"{part.run.id}:{trial.record.trial}" if side.repeats else trial.record.trial: trial
+            for part in side.parts
+            for trial in part.run.trials
+        }
+        for side in (comparison.baseline, comparison.candidate)
+    ]
+
+
+def _tracks(cell: ComparedCell, trials: _Trials) -> tuple[StripTrack, ...]:
+    rows = ((cell.baseline_cell, cell.baseline), (cell.candidate_cell, cell.candidate))
+    return tuple(
+        strip_track(number, row, figure, trials[number])
+        for number, (row, figure) in enumerate(rows)
+        if row is not None and figure is not None
+    )
+
+
+def strip_track(
+    series: int, row: CellFigure, figure: MetricFigure, trials: Mapping[str, StoredTrial]
+) -> StripTrack:
+    """Draw the trials of a cell in the order in which they ran."""
+    known = [trial for trial in figure.trials if trial.value is not None]
+    logged = [
+        (rate_windows(trials.get(trial.trial), row), _trial_text(figure, trial)) for trial in known
+    ]
+    varied = variation([trial.value for trial in known if trial.value is not None])
+    flag = "▲ " if UNSTABLE & set(figure.findings) else ""
+    return StripTrack(
+        series=series,
+        # The windows are those of the whole job file, not of a section.
+        strips=strips(logged) if row.workload == row.planned_workload else (),
+        text=f"{flag}CV {100 * varied:.0f} %" if varied is not None else "1 trial",
+    )
+
+
+def _trial_text(figure: MetricFigure, trial: TrialValue) -> str:
+    return f"trial {trial.trial}: {value_with_unit(figure.metric, trial.value or 0.0)}"
 
 
 # --- the map ------------------------------------------------------------------------------------
@@ -370,79 +454,59 @@ def _heat(cell: ComparedCell | None) -> HeatCell:
     return HeatCell(text=text, shade=shade, value=ratio, note=cell.verdict.value)
 
 
-# --- curves --------------------------------------------------------------------------------------
+# --- latency percentiles --------------------------------------------------------------------------
 
-MOST_CELLS = 8
-_POINTS_OVER_TIME = 60
+MOST_CURVES = 12
 
 
-def curve_blocks(comparison: Comparison) -> tuple[Block, ...]:
-    """Draw percentiles, distribution and IOPS over time of the cells with the largest changes."""
+def percentile_blocks(comparison: Comparison) -> tuple[Block, ...]:
+    """Draw the latency percentiles of both systems, a chart for each cell, of many cells those with
+    the largest changes."""
     known = [
         cell
         for cell in rates(comparison)
-        if cell.op not in (None, Op.TOTAL)
-        and _drawable(cell.baseline_cell)
-        and _drawable(cell.candidate_cell)
+        if cell.op is not Op.TOTAL and (cell.baseline_cell or cell.candidate_cell)
     ]
-    chosen = sorted(known, key=log_change, reverse=True)[:MOST_CELLS]
-    trials = [
-        {
-            f"{part.run.id}:{trial.record.trial}" if side.repeats else trial.record.trial: trial
-            for part in side.parts
-            for trial in part.run.trials
-        }
-        for side in (comparison.baseline, comparison.candidate)
-    ]
-    options: list[tuple[str, str]] = []
-    charts: list[LineChart] = []
-    for number, cell in enumerate(chosen, start=1):
-        found = _charts(f"curve-{number}", cell, system_names(comparison), trials)
-        if found:
-            options.append((f"curve-{number}", where(cell)))
-            charts += found
-    if not charts:
-        return ()
-    blocks: list[Block] = []
-    if len(known) > len(chosen):
-        count = count_text(len(known), "cell")
-        text = f"The {len(chosen)} cells with the largest changes of rates, of {count}."
-        blocks.append(Paragraph(text=text))
-    if len(options) > 1:
-        blocks.append(Choices(id="curves", label="Cell", options=tuple(options)))
-    return (*blocks, *charts)
-
-
-def _drawable(row: CellFigure | None) -> bool:
-    return row is not None and (row.histogram is not None or len(percentiles_of(row)) > 1)
-
-
-def _charts(
-    choice: str,
-    cell: ComparedCell,
-    names: tuple[str, str],
-    trials: Sequence[Mapping[str, StoredTrial]],
-) -> list[LineChart]:
-    rows: list[CellRow] = []
-    over_time: list[TimeRow] = []
-    for number, row in enumerate((cell.baseline_cell, cell.candidate_cell)):
-        if row is None:
-            continue
-        rows.append((names[number], number, row))
-        # The windows are those of the whole job file, not of a section.
-        middle = chosen_trials(row, Metric.IOPS, 1) if row.workload == row.planned_workload else ()
-        for trial in middle:
-            windows = rate_windows(trials[number].get(trial), row)
-            if windows:
-                over_time.append((f"{names[number]}, trial {trial}", number, windows))
-    charts = [
-        chart for _, chart in latency_charts(choice, f" · {where(cell)}", rows, names, choice)
-    ]
-    heading = f"IOPS over time, the middle trial · {where(cell)}"
-    rate = rate_over_time_chart(
-        f"{choice}-time", heading, over_time, names, choice, most=_POINTS_OVER_TIME
+    shown = keep_largest(known, log_change, MOST_CURVES)
+    tails = {
+        (cell.target, cell.workload, cell.level, cell.op): cell
+        for cell in comparison.cells
+        if cell.metric is Metric.LATENCY_P99
+    }
+    charts = percentile_charts(
+        [
+            (
+                f"percentiles-{number}",
+                label,
+                _tail_text(tails.get((cell.target, cell.workload, cell.level, cell.op))),
+                [
+                    (system, row)
+                    for system, row in enumerate((cell.baseline_cell, cell.candidate_cell))
+                    if row is not None
+                ],
+            )
+            for number, (cell, label) in enumerate(
+                zip(shown, cell_labels(shown), strict=True), start=1
+            )
+        ],
+        system_names(comparison),
     )
-    return [*charts, rate] if rate else charts
+    if charts and len(known) > len(shown):
+        count = count_text(len(known), "cell")
+        text = f"The {len(shown)} cells with the largest changes of rates, of {count}."
+        return (Paragraph(text=text), *charts)
+    return charts
+
+
+def _tail_text(cell: ComparedCell | None) -> str:
+    """`p99 782 us -> 2.61 ms, worse`."""
+    if cell is None or not (cell.baseline and cell.candidate):
+        return ""
+    before, after = cell.baseline.value, cell.candidate.value
+    if before is None or after is None:
+        return ""
+    texts = [value_with_unit(cell.metric, value) for value in (before, after)]
+    return f"p99 {' -> '.join(texts)}, {cell.verdict.value}"
 
 
 def pattern_of(run: Run) -> Mapping[tuple[str, str], str]:

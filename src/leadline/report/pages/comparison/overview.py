@@ -74,6 +74,12 @@ def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
     return (tiles, Columns(parts=parts))
 
 
+def shows_all(comparison: Comparison) -> bool:
+    """Return whether the first screen has the rate and the p99 latency of every cell."""
+    counts = Counter((cell.op, cell.metric) for cell in comparison.cells)
+    return bool(_panels(comparison)) and all(count <= _MOST_ROWS for count in counts.values())
+
+
 # --- tiles --------------------------------------------------------------------------------------
 
 

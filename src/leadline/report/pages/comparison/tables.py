@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.accounts import Share
 from leadline.analysis.explain.facts import RoundTripCost
+from leadline.analysis.figures import CellFigure
+from leadline.analysis.verdicts import Evidence
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, table, word
@@ -26,7 +29,12 @@ from leadline.report.document import (
     Table,
     finding_list,
 )
-from leadline.report.pages.comparison.charts import delta_chart, leveled_cells, log_change
+from leadline.report.pages.comparison.charts import (
+    cell_labels,
+    delta_chart,
+    leveled_cells,
+    log_change,
+)
 from leadline.report.pages.comparison.explanations import (
     effect_texts,
     estimate_text,
@@ -121,24 +129,28 @@ def _change_interval(cell: ComparedCell) -> Cell:
     if ends is None:
         return nothing(EVIDENCE_TEXTS[cell.judgement.evidence])
     judged = cell.judgement
-    note = f"at {level_text(judged.confidence)}" if judged.confidence else ""
+    level = level_text(judged.confidence) if judged.confidence else ""
+    notes = [f"at {level}"] if level not in ("", level_text(0.95)) else []
     if judged.interval_alone:
-        note += f"; alone, at 95 %, {interval_text(judged.interval_alone)}"
-    return Cell(text=interval_text(ends), sort=ends[1] - ends[0], note=note)
+        notes.append(f"alone, at 95 %, {interval_text(judged.interval_alone)}")
+    return Cell(text=interval_text(ends), sort=ends[1] - ends[0], note="; ".join(notes))
 
 
 def _verdict(cell: ComparedCell) -> Cell:
+    evidence = cell.judgement.evidence
     return Cell(
         text=cell.verdict.value,
         sort=cell.verdict.value,
-        note=EVIDENCE_TEXTS[cell.judgement.evidence],
+        # The method states that the verdicts rest on trials.
+        note=EVIDENCE_TEXTS[evidence] if evidence is not Evidence.TRIALS else "",
         missing=cell.verdict not in JUDGED,
     )
 
 
 def _p_value(cell: ComparedCell) -> Cell:
     adjusted, raw = cell.judgement.p_adjusted, cell.judgement.p
-    note = f"raw p {p_text(raw)}" if raw is not None else ""
+    differs = raw is not None and p_text(raw) != p_text(adjusted)
+    note = f"raw p {p_text(raw)}" if differs else ""
     return Cell(text=p_text(adjusted), sort=adjusted, note=note, missing=adjusted is None)
 
 
@@ -403,6 +415,59 @@ def _count(completed: Sequence[int] | None) -> Cell:
     return Cell(text=text, sort=float(base + other), missing=not (base and other))
 
 
+# Cells of the table of findings; those with the most findings.
+_MOST_FOUND = 40
+
+
+def findings_table(comparison: Comparison, marks: SideMarks) -> Table | None:
+    """Build cells x findings of either system, a sign for each; None without any."""
+    cells = rates(comparison) or comparison.cells
+    found: list[tuple[dict[str, Mark], ...]] = []
+    for cell in cells:
+        rows = ((cell.baseline_cell, marks.baseline), (cell.candidate_cell, marks.candidate))
+        found.append(
+            tuple(
+                {one.code: one for one in _all_marks(row, own)} if row else {} for row, own in rows
+            )
+        )
+    codes = {
+        (-one.severity.order, code) for own in found for each in own for code, one in each.items()
+    }
+    columns = [
+        (code, system)
+        for _, code in sorted(codes)
+        for system in (0, 1)
+        if any(code in own[system] for own in found)
+    ]
+    if not columns:
+        return None
+    labelled = list(zip(cell_labels(cells), found, strict=True))
+    shown = keep_largest(labelled, lambda row: sum(map(len, row[1])), _MOST_FOUND)
+    rest = f", the {len(shown)} of {len(found):,} with the most" if len(shown) < len(found) else ""
+    names = system_names(comparison)
+    titles = (Column(title=code, unit=names[system]) for code, system in columns)
+    return table(
+        "findings-by-cell",
+        ("cell", *titles),
+        (
+            (label, *(_sign(own[system].get(code)) for code, system in columns))
+            for label, own in shown
+        ),
+        caption=f"Findings by cell{rest}",
+    )
+
+
+def _all_marks(row: CellFigure, marks: Marks) -> Iterable[Mark]:
+    """Yield the marks of a cell, without those of the whole run."""
+    for figure in row.metrics:
+        yield from marks.for_number(figure.finding_marks)
+        yield from marks.for_row(figure.finding_marks)
+
+
+def _sign(mark: Mark | None) -> Cell:
+    return Cell(text="", marks=(mark,) if mark else ())
+
+
 def round_trips_table(comparison: Comparison) -> Table | None:
     """Build the expected and the measured added latency of each tested cell; None without any."""
     rows = [
@@ -495,8 +560,11 @@ class _Choice:
         return self.metric.value.replace("_", "-") if self.metric else "rate"
 
 
-def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section, ...]:
-    """Build the section with a chart and a table per metric; none without a change."""
+def changes_sections(
+    comparison: Comparison, marks: SideMarks, *, charted: bool = True
+) -> tuple[Section, ...]:
+    """Build the section with a table for each metric, and a chart where they are `charted`; none
+    without a change."""
     found = _choices(comparison)
     if not found:
         return ()
@@ -510,10 +578,11 @@ def changes_sections(comparison: Comparison, marks: SideMarks) -> tuple[Section,
         blocks.append(Choices(id="change-metric", label="Metric", options=options))
     for choice in shown:
         anchor, heading = f"delta-{choice.key}", f"Change of {choice.label}"
-        chart = delta_chart(anchor, heading, choice.cells, f"change-{choice.key}")
-        blocks += [chart] if chart else []
+        if charted:
+            chart = delta_chart(anchor, heading, choice.cells, f"change-{choice.key}")
+            blocks += [chart] if chart else []
         blocks.append(_delta_table(choice, comparison, marks))
-    return (Section(heading="Changes", id="changes", blocks=tuple(blocks)),)
+    return (Section(heading="All results", id="changes", blocks=tuple(blocks)),)
 
 
 def _choices(comparison: Comparison) -> list[_Choice]:
@@ -525,12 +594,23 @@ def _choices(comparison: Comparison) -> list[_Choice]:
         label = "rate (IOPS; MiB/s of large blocks)"
         label = title(rate[0].metric) if len(metrics) == 1 else label
         found.append(_Choice(metric=None, label=label, cells=rate))
+    by_key = {key_of(cell): cell for cell in rate}
     for metric in Metric:
         cells = [cell for cell in comparison.cells if cell.metric is metric]
         changes = any(cell.judgement.ratio is not None for cell in cells)
-        if changes and not all(cell.rate for cell in cells):
+        if changes and not all(cell.rate or _is_same_change(cell, by_key) for cell in cells):
             found.append(_Choice(metric=metric, label=title(metric), cells=cells))
     return found
+
+
+def _is_same_change(cell: ComparedCell, rate: Mapping[CellKey, ComparedCell]) -> bool:
+    """Return whether a bandwidth of blocks of one size changes as its IOPS do, or the reverse."""
+    if cell.metric not in (Metric.IOPS, Metric.BANDWIDTH) or key_of(cell) not in rate:
+        return False
+    ratio, other = cell.judgement.ratio, rate[key_of(cell)].judgement.ratio
+    if ratio is None or other is None:
+        return ratio is other
+    return math.isclose(ratio, other, rel_tol=1e-3)
 
 
 def _fitting(found: Sequence[_Choice]) -> tuple[list[_Choice], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.explain.accounts import Account
 from leadline.analysis.explain.facts import Explanation, RoundTripEvidence
 from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
 from leadline.findings import Severity
@@ -127,16 +128,81 @@ def summary(comparison: Comparison) -> tuple[str, ...]:
     return (key_finding(comparison), *takeaways(comparison))
 
 
+MOST_WORDS = 20
+
+
 def brief_summary(comparison: Comparison) -> tuple[str, ...]:
-    """Return the key finding, and what the pictures of a page do not show."""
-    cells = rates(comparison)
-    return (
-        key_finding(comparison),
-        *_extremes(judged(cells)),
-        *_false_positives(cells or comparison.cells),
-        *open_questions(comparison),
-        *remaining(comparison),
+    """Return the headline, and what the pictures of a page do not show; each has at most 20
+    words."""
+    cells = rates(comparison) or comparison.cells
+    single = [cell for cell in judged(cells) if cell.judgement.evidence is Evidence.ONE_NUMBER]
+    undecided = having(cells, Verdict.INCONCLUSIVE)
+    refused = [cell for cell in having(cells, Verdict.NOT_COMPARABLE) if not absent(cell)]
+    without = [cell for cell in cells if absent(cell)]
+    texts = [headline(comparison), *_accounted(comparison)]
+    if single:
+        margin = min(cell.judgement.band for cell in single)
+        by_chance = round(sum(false_positive_rate(cell.judgement.band) for cell in single))
+        texts.append(
+            f"Single numbers: {band_text(margin)} margin flags about {by_chance:,} of "
+            f"{count_text(len(single), 'rate')} without any change; here {len(changed(single)):,}."
+        )
+    if undecided and judged(cells):
+        of = f"{len(undecided):,} of {count_text(len(cells), 'rate')} inconclusive"
+        texts.append(_briefest(f"{of}{needed(undecided)}.", f"{of}."))
+    if refused and judged(cells):
+        of = f"{len(refused):,} of {count_text(len(cells), 'rate')} not comparable"
+        texts.append(_briefest(f"{of}: {listed(leading_reasons(refused), 2)}.", f"{of}."))
+    if without:
+        of = f"{len(without):,} of {count_text(len(cells), 'rate')} missing"
+        texts.append(_briefest(f"{of}: {listed(map(where, without), 2)}.", f"{of}."))
+    alike = remaining(comparison)
+    texts += [_briefest(*alike, "Depth was ignored alike: import with iodepth 1.")] if alike else []
+    return tuple(texts[: MOST_BULLETS + 1])
+
+
+# With the verification of the archives there are five.
+MOST_BULLETS = 4
+
+
+def _briefest(*texts: str) -> str:
+    """Return the first text that is short enough, else the last."""
+    return next((text for text in texts if len(text.split()) <= MOST_WORDS), texts[-1])
+
+
+def headline(comparison: Comparison) -> str:
+    """Word the key finding in at most 20 words; tiles have the counts of cells."""
+    whole = key_finding(comparison)
+    parts = headline_parts(comparison) if rates(comparison) else []
+    texts = [whole]
+    if parts:
+        base, other = system_names(comparison)
+        texts += [
+            f"{other} vs {base}: {' but '.join(part.brief for part in some)}."
+            for some in (parts[:2], parts[:1])
+            if len(some) < 2 or some[0].direction is not some[1].direction
+        ]
+    return _briefest(*texts, whole.partition(" (")[0].rstrip(".") + ".")
+
+
+def _accounted(comparison: Comparison) -> list[str]:
+    """Count the cells that network distance explains."""
+    counts = next(
+        (
+            dict(one.accounts)
+            for one in comparison.explanations
+            if isinstance(one, RoundTripEvidence)
+        ),
+        None,
     )
+    if counts is None:
+        return []
+    of = count_text(sum(counts.values()), "tested cell")
+    explained, undecided = (
+        counts.get(account, 0) for account in (Account.ACCOUNTS_FOR, Account.INCONCLUSIVE)
+    )
+    rest = f"; {undecided:,} inconclusive" if undecided else ""
+    return [f"Network distance accounts for the change in {explained:,} of {of}{rest}."]
 
 
 def takeaways(comparison: Comparison) -> tuple[str, ...]:

@@ -15,15 +15,10 @@ from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import number_column, quantity, table, word
 from leadline.report.document import (
-    Block,
     Branch,
-    Bullets,
     Cell,
     Column,
-    Columns,
-    KeyValues,
     Kind,
-    Paragraph,
     Table,
     Tree,
 )
@@ -182,38 +177,38 @@ _LEAVES = 12
 _PATHS = 3
 
 
-def columns_block(comparison: Comparison) -> Columns:
-    """Build one column per system."""
+def systems_table(comparison: Comparison) -> Table:
+    """Build a row for each property and a column for each system."""
     sides = (comparison.baseline, comparison.candidate)
-    return Columns(
-        parts=tuple((short(side.name), tuple(_side(side, comparison.by))) for side in sides)
-    )
+    known = [dict(_properties(side, comparison.by)) for side in sides]
+    names = [
+        name for name in dict.fromkeys((*known[0], *known[1])) if any(k.get(name) for k in known)
+    ]
+    rows = ((name, *(own.get(name, "") for own in known)) for name in names)
+    return table("systems-table", ("", *(short(side.name) for side in sides)), rows)
 
 
-def _side(side: Side, by: By) -> Iterable[Block]:
+def _properties(side: Side, by: By) -> Iterable[tuple[str, str]]:
+    """Yield (property, text); a text is empty where the property is unknown."""
     run, plan = side.run, side.run.plan
     host = run.inventory("start")
-    created = moment(run.manifest.created_at)
-    targets = listed(side.targets.values()) if by in (By.TARGET, By.LABEL) else ""
+    yield "runs" if side.repeats else "run", listed(run.id for run in side.runs)
+    yield "imported" if plan.imported else "measured", moment(run.manifest.created_at)
+    yield "cluster", run.manifest.cluster_label
+    yield "targets", listed(side.targets.values()) if by in (By.TARGET, By.LABEL) else ""
+    if host:
+        yield "load generator", host.hostname
+        yield "its system", f"{host.operating_system}, kernel {host.kernel}"
+        yield "its processor", f"{host.cpu_model}, {count_text(host.cores, 'core')}"
+        yield "its memory", format_size(host.memory_bytes)
+    yield "below the targets", _below(side)
+    yield "engine", engine_texts(run) or "not recorded"
     profiles = f", profile {listed(plan.profiles)}" if plan.profiles else ""
-    pairs = {
-        "runs" if side.repeats else "run": listed(run.id for run in side.runs),
-        "imported" if plan.imported else "measured": created,
-        "cluster": run.manifest.cluster_label,
-        "targets": targets,
-        "load generator": host.hostname if host else "",
-        "its system": f"{host.operating_system}, kernel {host.kernel}" if host else "",
-        "its processor": f"{host.cpu_model}, {count_text(host.cores, 'core')}" if host else "",
-        "its memory": format_size(host.memory_bytes) if host else "",
-        "below the targets": _below(side),
-        "engine": engine_texts(run) or "not recorded",
-        "plan": f"{plan.description or plan.name or 'not named'}{profiles}",
-    }
-    if not plan.imported:
-        pairs["repeats"] = f"{plan.repeats:,}, in random order by seed {plan.seed}"
-    yield KeyValues(pairs=tuple((key, text) for key, text in pairs.items() if text))
+    yield "plan", f"{plan.description or plan.name or 'not named'}{profiles}"
     if plan.imported:
-        yield Paragraph(text="Imported: only recorded properties of the system are known.")
+        yield "inventory", "only recorded properties are known"
+    else:
+        yield "repeats", f"{plan.repeats:,}, in random order by seed {plan.seed}"
     for name in dict.fromkeys(plan.target(target).cluster for target in side.targets.values()):
         if name:
             yield from _cluster(side, name)
@@ -233,26 +228,23 @@ def _below(side: Side) -> str:
     return f"{shown}; {more} more" if more > 0 else shown
 
 
-def _cluster(side: Side, name: str) -> Iterable[Block]:
+def _cluster(side: Side, name: str) -> Iterable[tuple[str, str]]:
     try:
         around = side.run.kubernetes("start", name)
         inventory = side.run.cluster("start", name)
     except LeadlineError as error:
-        yield Paragraph(text=f"The inventory of {name} cannot be read: {error.fact}.")
+        yield "inventory", f"The inventory of {name} cannot be read: {error.fact}."
         return
-    if around is not None:
-        document = kubernetes_document(around, "")
-        yield Bullets(items=(document.title, *document.summary))
-        # Without the table, whose anchor would be on the page twice.
-        classes = document.sections[0].blocks
-        yield from (block for block in classes if isinstance(block, KeyValues))
-    if inventory is None:
-        if around is None:
-            yield Paragraph(text=f"The archive holds no inventory of {name}.")
-        return
-    document = inventory_document(inventory, "")
-    yield Bullets(items=(document.title, *document.summary))
-    yield crush_tree(inventory)
+    documents = [
+        *([kubernetes_document(around, "")] if around is not None else []),
+        *([inventory_document(inventory, "")] if inventory is not None else []),
+    ]
+    if not documents:
+        yield "inventory", f"The archive holds no inventory of {name}."
+    for document in documents:
+        yield "cluster", document.title
+        for number, text in enumerate(document.summary, start=1):
+            yield f"cluster, fact {number}", text
 
 
 # --- CRUSH trees --------------------------------------------------------------------------------

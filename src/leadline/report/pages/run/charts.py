@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from leadline.analysis.figures import CellFigure, MetricFigure
-from leadline.analysis.workloads import reported_rate
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.trial import StoredTrial
@@ -14,17 +13,13 @@ from leadline.formats.fio.logs import Window
 from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
 from leadline.report.curves import (
-    MOST_POINTS,
     MOST_SERIES,
     NEXT_TO_ZERO,
     RATE_UNITS,
-    TimeRow,
     decades_axis,
-    distribution_chart,
     ladder_chart,
     linear_axis,
     percentiles_of,
-    rate_over_time_chart,
 )
 from leadline.report.document import (
     Block,
@@ -117,8 +112,7 @@ def _plot(
     values = [dot.value for figure in figures for dot in dots(figure.metric(metric))]
     if not values:
         return None
-    log = min(values) > NEXT_TO_ZERO and max(values) / min(values) > _LOG_FROM_RATIO
-    low, high, ticks = value_axis(metric, values, log=log)
+    log, low, high, ticks = plot_scale(metric, values)
     labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
     return DotPlot(
         id=anchor,
@@ -131,6 +125,14 @@ def _plot(
         ticks=ticks,
         rows=tuple(_row(labels[figure.target], figure.metric(metric), marks) for figure in figures),
     )
+
+
+def plot_scale(
+    metric: Metric, values: Sequence[float]
+) -> tuple[bool, float, float, tuple[tuple[float, str], ...]]:
+    """Compute (logarithmic, low, high, ticks) of an axis that shows the small values, too."""
+    log = min(values) > NEXT_TO_ZERO and max(values) / min(values) > _LOG_FROM_RATIO
+    return (log, *value_axis(metric, values, log=log))
 
 
 def value_axis(
@@ -177,17 +179,15 @@ def _row(label: str, metric: MetricFigure, marks: Marks) -> DotRow:
 
 # A larger run is drawn over time only where it was not steady: every log is a file to read.
 FEW_TRIALS = 100
-_MOST_TIME_LINES = 24
-_MOST_TIME_POINTS = 900
 _Key = tuple[str, str, Op | None]
 # A figure with its label and the number of its series.
 CellRow = tuple[str, int, CellFigure]
 
 
 def workload_curves(
-    run: Run, anchor: str, figures: Sequence[CellFigure], rate: Metric, budget: PageBudget
+    anchor: str, figures: Sequence[CellFigure], rate: Metric, budget: PageBudget
 ) -> tuple[Block, ...]:
-    """Draw percentiles, distribution and IOPS over time of a workload, with a selector.
+    """Draw the latency percentiles of a workload, with a selector.
 
     Targets are the series. Totals are left out.
     """
@@ -201,9 +201,15 @@ def workload_curves(
     for number, (key, rows) in enumerate(groups.items(), start=1):
         drawn = [figure for figure in rows if figure.target in targets]
         name = "".join(f" · {part}" for part in named[key])
-        for label, chart in _charts(run, f"curve-{anchor}-{number}", name, drawn, targets):
-            if budget.allows(label, sum(len(line.points) for line in chart.lines)):
-                charts.append((f"{label}{name}", chart))
+        labels = chart_labels(targets)
+        series = tuple(labels[target] for target in targets)
+        rows_of = [
+            (labels[row.target], targets.index(row.target), percentiles_of(row)) for row in drawn
+        ]
+        curve = f"curve-{anchor}-{number}-ladder"
+        chart = ladder_chart(curve, f"Latency percentiles{name}", rows_of, series, curve)
+        if chart and budget.allows("percentiles", sum(len(line.points) for line in chart.lines)):
+            charts.append((f"percentiles{name}", chart))
     if not charts:
         return ()
     blocks: list[Block] = []
@@ -248,94 +254,13 @@ def _names(keys: Sequence[_Key], *, always_op: bool = False) -> dict[_Key, list[
     }
 
 
-def _charts(
-    run: Run, anchor: str, name: str, figures: Sequence[CellFigure], targets: Sequence[str]
-) -> list[tuple[str, LineChart]]:
-    """Draw (kind, chart) of one level and operation; charts without points are left out."""
-    labels = chart_labels(targets)
-    series = tuple(labels[target] for target in targets)
-    shown = [(labels[figure.target], targets.index(figure.target), figure) for figure in figures]
-    charts = latency_charts(anchor, name, shown, series)
-    rows = _time_rows(run, shown)
-    if rows:
-        most = max(20, min(MOST_POINTS, _MOST_TIME_POINTS // len(rows)))
-        rate = _rate(figures)
-        heading = f"{RATE_UNITS[rate]} over time{name}{_thinning(rows, most)}"
-        over = f"{anchor}-time"
-        chart = rate_over_time_chart(over, heading, rows, series, over, most=most, rate=rate)
-        charts += [("over time", chart)] if chart else []
-    return charts
-
-
-def latency_charts(
-    anchor: str, name: str, rows: Sequence[CellRow], series: tuple[str, ...], choice: str = ""
-) -> list[tuple[str, LineChart]]:
-    """Draw (kind, chart) of percentiles and distribution; without a `choice` each has its own."""
-    ladder, spread = f"{anchor}-ladder", f"{anchor}-distribution"
-    percentiles = [(label, number, percentiles_of(figure)) for label, number, figure in rows]
-    histograms = [
-        (label, number, figure.histogram)
-        for label, number, figure in rows
-        if figure.histogram is not None
-    ]
-    heading = f"Latency percentiles{name}"
-    found = {"percentiles": ladder_chart(ladder, heading, percentiles, series, choice or ladder)}
-    heading = f"Latency distribution{name}"
-    found["distribution"] = distribution_chart(
-        spread, heading, histograms, series, choice or spread
-    )
-    return [(kind, chart) for kind, chart in found.items() if chart is not None]
-
-
-def _thinning(rows: Sequence[TimeRow], most: int) -> str:
-    longest = max(len(windows) for _, _, windows in rows)
-    together = -(-longest // most)
-    return f", means of {together} windows" if together > 1 else ""
-
-
-def _time_rows(run: Run, shown: Sequence[CellRow]) -> list[TimeRow]:
-    """List a row per trial; of many trials the extremes and some between them."""
-    asked = [row for row in shown if _over_time(run, row[2])]
-    each = max(1, _MOST_TIME_LINES // len(asked)) if asked else 0
-    trials = {trial.record.trial: trial for trial in run.trials}
-    rows: list[TimeRow] = []
-    for label, number, figure in asked:
-        for trial in chosen_trials(figure, _rate([figure]), each):
-            windows = rate_windows(trials.get(trial), figure)
-            if windows:
-                rows.append((f"{label} · {trial}", number, windows))
-    return rows
-
-
-def _over_time(run: Run, figure: CellFigure) -> bool:
+def over_time(run: Run, figure: CellFigure) -> bool:
+    """Whether the trials of a figure are drawn over time."""
     # The windows are those of the whole job file, not of a section.
     if figure.workload != figure.planned_workload:
         return False
     few = len(run.plan.trials) <= FEW_TRIALS
     return few or "not-steady" in figure.metric(Metric.IOPS).findings
-
-
-def _rate(figures: Sequence[CellFigure]) -> Metric:
-    """The rate over time: IOPS, or bytes/s of streams."""
-    return reported_rate(
-        Metric.IOPS, lambda metric: any(row.metric(metric).value is not None for row in figures)
-    )
-
-
-def chosen_trials(figure: CellFigure, rate: Metric, most: int) -> list[str]:
-    """Select at most `most` trials with the slowest and the fastest; a single one is the median."""
-    values = [
-        (trial.value, trial.trial)
-        for trial in figure.metric(rate).trials
-        if trial.value is not None
-    ]
-    ordered = [trial for _, trial in sorted(values)]
-    if len(ordered) <= most:
-        return ordered
-    if most == 1:
-        return [ordered[len(ordered) // 2]]
-    step = (len(ordered) - 1) / (most - 1)
-    return [ordered[round(step * place)] for place in range(most)]
 
 
 def rate_windows(trial: StoredTrial | None, figure: CellFigure) -> tuple[Window, ...]:

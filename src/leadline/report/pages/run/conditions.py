@@ -21,7 +21,7 @@ from leadline.inventory.layer import Layer
 from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
 from leadline.report.cells import number_column, quantity, table
-from leadline.report.document import Block, Code, Column, KeyValues, Paragraph, Table
+from leadline.report.document import Block, Code, Column, Paragraph, Table
 from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -66,11 +66,11 @@ def checked_text(verifications: Iterable[Verification]) -> str:
     return f"{files} and {count_text(sum(item.numbers for item in found), 'derived number')}"
 
 
-def described_methods(template: str, **values: object) -> KeyValues:
-    """Fill a template with a line `NAME: TEXT` per method."""
+def described_methods(template: str, **values: object) -> tuple[tuple[str, str], ...]:
+    """Fill a template with a line `NAME: TEXT` per method; returns (name, text)."""
     text = (resources.files("leadline.report") / "templates" / template).read_text("utf-8")
     lines = (line.partition(": ") for line in text.format(**values).splitlines())
-    return KeyValues(pairs=tuple((name, method) for name, _, method in lines))
+    return tuple((name, method) for name, _, method in lines)
 
 
 def condition_blocks(run: Run) -> tuple[Block, ...]:
@@ -82,10 +82,11 @@ def condition_blocks(run: Run) -> tuple[Block, ...]:
     blocks: list[Block] = []
     if host:
         called = "controlled from" if elsewhere(run) else "host"
-        blocks.append(KeyValues(pairs=((called, host.hostname), *_host(host, start, end))))
+        rows = ((called, host.hostname), *_host(host, start, end))
+        blocks.append(table("host", ("", ""), rows, caption="Host"))
     else:
         blocks.append(Paragraph(text="The archive holds no inventory of the host."))
-    blocks.append(KeyValues(pairs=tuple(_procedure(run))))
+    blocks.append(table("procedure", ("", ""), _procedure(run), caption="Procedure"))
     blocks.append(_targets(run, host))
     blocks += _runners(run)
     if host and host.block_devices and not elsewhere(run):
@@ -115,12 +116,8 @@ def _imported(run: Run) -> tuple[Block, ...]:
     pairs = [("cluster", label)] if label else []
     pairs.append(("imported", moment(run.manifest.created_at)))
     return (
-        Paragraph(
-            text="Imported results. The machines, concurrent load, prefill and caches are unknown "
-            "unless recorded. Without a histogram, percentiles are those that the tool printed "
-            "(fio: of completion latency)."
-        ),
-        KeyValues(pairs=tuple(pairs)),
+        Paragraph(text="Imported results: machines, load, prefill and caches are unknown."),
+        table("import", ("", ""), pairs),
         table(
             "files",
             ("file", "kind", "version", "ended"),

@@ -135,9 +135,7 @@ def _audited(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: 
             )
             for row in figures
         )
-        codes = listed(
-            f"{mark.code} ({mark.label})" for mark in marks.all if mark.severity is severity
-        )
+        codes = listed(mark.code for mark in marks.all if mark.severity is severity)
         subject = count_text(len(found), f"{severity.value} finding")
         if touched:
             rows = f"{touched:,} of {count_text(len(figures), 'result')}"
@@ -146,7 +144,7 @@ def _audited(figures: Sequence[CellFigure], findings: Sequence[Finding], marks: 
         advice = " Do not use these numbers." if severity is Severity.ERROR and touched else ""
         sentences.append(f"{subject}: {codes}.{advice}")
     everywhere = [
-        f"{marks.mark_of(finding).label} ({finding.code})"
+        finding.code
         for finding in [*errors, *warnings]
         if not (finding.target or finding.workload or finding.level or finding.trial or finding.op)
     ]

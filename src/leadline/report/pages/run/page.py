@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from leadline.analysis.comparison import Comparison
 from leadline.analysis.figures import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS, CellFigure
 from leadline.analysis.ranking import Ranking
+from leadline.analysis.requirements import protections
 from leadline.analysis.scaling.study import ScalingStudy
 from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.findings import Finding
 from leadline.metrics import PERCENTILES
+from leadline.report.cells import table
 from leadline.report.curves import MOST_SERIES
 from leadline.report.document import (
     Block,
+    Bullets,
     Document,
-    KeyValues,
     Marks,
     PageBudget,
     Paragraph,
     Section,
+    Table,
     shorten_levels,
 )
 from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.layers import layers_of_page
+from leadline.report.pages.ranking import ranking_headline
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.run.charts import FEW_TRIALS
 from leadline.report.pages.run.conditions import (
@@ -43,6 +48,8 @@ from leadline.report.pages.run.findings import (
     subtitle,
     unfinished_sections,
 )
+from leadline.report.pages.run.heat_maps import scorecard_sections
+from leadline.report.pages.run.overview import run_front, run_strips
 from leadline.report.pages.run.results import (
     load_sentences,
     result_sections,
@@ -51,12 +58,9 @@ from leadline.report.pages.run.results import (
 from leadline.report.pages.run.scorecard import (
     comparison_sections,
     comparisons_of,
-    first_place_tie,
-    leading,
     ranking_of,
     ranking_sections,
     read_write_sections,
-    scorecard_sections,
 )
 from leadline.report.pages.run.systems import (
     left_out_section,
@@ -70,6 +74,11 @@ from leadline.report.words import count_text, listed, title
 from leadline.stats.histogram import samples_needed
 from leadline.version import __version__
 
+# Sentences of a summary; the sections have the rest.
+_MOST_SENTENCES = 5
+# `leadline scale` draws the resources of every level.
+_MOST_RESOURCE_POINTS = 1500
+
 
 def headline(
     run: Run,
@@ -81,15 +90,17 @@ def headline(
     comparisons: Sequence[Comparison],
     loads: Sequence[str],
 ) -> tuple[str, ...]:
-    """Summarise a run in sentences, the most important first: comparisons, the fastest target,
-    load curves (`loads`), what was measured, findings, missing numbers, spread, verification."""
-    sentences = [key_finding(comparison) for comparison in comparisons]
-    sentences += [sentence for sentence in (leading(ranking),) if sentence]
-    sentences += loads
+    """Summarise a run in at most six sentences, the most important first: comparisons, the fastest
+    target, what was measured, findings, missing numbers, verification."""
+    sentences = [key_finding(comparison) for comparison in comparisons[:1]]
+    if ranking is not None:
+        sentences.append(ranking_headline(ranking, protections(run)))
     sentences.append(measured_sentence(run, findings))
-    sentences += [sentence for sentence in (first_place_tie(ranking),) if sentence]
     sentences += audit_sentences(run, figures, findings, marks)
-    if verification is not None:
+    if verification is not None and not verification.ok:
+        sentences.insert(1, _verified(verification))
+    sentences = [*sentences[:_MOST_SENTENCES], *loads[: _MOST_SENTENCES - len(sentences)]]
+    if verification is not None and verification.ok:
         sentences.append(_verified(verification))
     return tuple(sentences)
 
@@ -97,7 +108,7 @@ def headline(
 def _verified(verification: Verification) -> str:
     checked = checked_text([verification])
     if verification.ok:
-        return f"The archive is intact: {checked} checked against checksums and raw output."
+        return f"The archive is intact: {checked} checked."
     count = count_text(len(verification.problems), "problem")
     first = verification.problems[0]
     return f"The archive is NOT intact: {count} in {checked}; first {first.path}: {first.message}."
@@ -113,7 +124,8 @@ def run_document(
 ) -> Document:
     """Build the whole report of one run; the same input gives the same document.
 
-    `charts` are for renderers that draw: without them there are no curves and no heat map.
+    `charts` are for renderers that draw: without them there are no curves and no heat map, and
+    everything but the results is folded.
     """
     marks = Marks(findings)
     ranking = ranking_of(run, figures, findings)
@@ -121,24 +133,27 @@ def run_document(
     loads = study_of(run, figures, findings)
     of_layers, layers = layers_of_page(run, findings)
     load = (*of_layers, *(load_sentences(loads) if loads else ()))
+    strips = run_strips(run, figures) if charts else ()
     document = Document(
         title=f"Run {run.id}",
         subtitle=subtitle(run),
         summary=headline(run, figures, findings, marks, verification, ranking, comparisons, load),
+        front=run_front(run, figures) if charts else (),
         sections=(
-            *ranking_sections(run, ranking, len(run.plan.targets)),
+            *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
             *(scorecard_sections(run, figures) if charts else ()),
-            *comparison_sections(comparisons, marks),
-            *(curve_section(loads, marks, PageBudget()) if loads and charts else ()),
+            *_folded(_tables(comparison_sections(comparisons, marks)), when=not charts),
+            *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
+            *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
             _results(run, figures, findings, marks, charts=charts),
-            *read_write_sections(run, figures, marks),
+            *_folded(read_write_sections(run, figures, marks)),
             *left_out_section(run),
             *unfinished_sections(run),
-            findings_section(findings, marks),
-            *(layers if charts else ()),
-            *facts_sections(run),
+            *_folded((findings_section(findings, marks),), when=not charts),
+            *(_folded(_tables(layers)) if charts else ()),
+            *_folded(facts_sections(run), when=not charts),
             *system_sections(run),
-            *stack_sections(run),
+            *_folded(stack_sections(run)),
             *(_load_evidence(loads) if loads and charts else ()),
             Section(
                 heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
@@ -147,25 +162,55 @@ def run_document(
                 heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
             ),
             *redaction_sections(run),
-            Section(heading="Methods", id="methods", blocks=_methods(), folded=True),
             Section(
-                heading="How to reproduce",
-                id="reproduce",
-                blocks=reproduction_blocks(run),
+                heading="Method",
+                id="methods",
+                blocks=(*_methods(run), *reproduction_blocks(run)),
                 folded=True,
             ),
-            Section(heading="Versions", id="versions", blocks=_versions(run), folded=True),
         ),
         marked=marks.all,
     )
     return shorten_levels(document, (cell.level for cell in run.plan.cells))
 
 
+def _folded(sections: Sequence[Section], *, when: bool = True) -> tuple[Section, ...]:
+    return tuple(replace(section, folded=True) for section in sections) if when else tuple(sections)
+
+
+def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Keep the tables and charts: the verb of each section has its words."""
+    kept = (
+        replace(
+            section,
+            blocks=tuple(
+                block for block in section.blocks if not isinstance(block, Paragraph | Bullets)
+            ),
+            sections=_tables(section.sections),
+        )
+        for section in sections
+    )
+    return tuple(section for section in kept if section.blocks or section.sections)
+
+
+def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Keep the charts of load curves and their peaks; the results have the levels, the evidence
+    the bottlenecks."""
+    return tuple(
+        replace(
+            section,
+            blocks=tuple(block for block in section.blocks if not isinstance(block, Table)),
+            sections=tuple(inner for inner in section.sections if inner.id != "bottlenecks"),
+        )
+        for section in _tables(sections)
+    )
+
+
 def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
     """The evidence behind the load curves, folded."""
     curves = named_curves(loads)
     named = [(curve.name, curve.study) for curve in curves]
-    return (*evidence_section(curves), *timeline_sections(named, PageBudget()))
+    return (*evidence_section(curves), *timeline_sections(named, PageBudget(_MOST_RESOURCE_POINTS)))
 
 
 def _results(
@@ -179,6 +224,10 @@ def _results(
     budget = PageBudget()
     sections = result_sections(run, figures, findings, marks, budget if charts else None)
     note = budget.omission if figures else "The plan has no cell."
+    if figures and not charts and marks.all:
+        # A terminal leaves out the findings.
+        labels = ", ".join(f"{mark.label} {mark.code}" for mark in marks.all)
+        note = f"{labels}: `leadline audit {run.id}` explains them."
     return Section(
         heading="Results",
         id="results",
@@ -187,7 +236,7 @@ def _results(
     )
 
 
-def _methods() -> tuple[Block, ...]:
+def _methods(run: Run) -> tuple[Block, ...]:
     needs = ", ".join(
         f"{title(metric).split()[0]} {samples_needed(metric.quantile):,}"
         for metric in PERCENTILES
@@ -201,21 +250,14 @@ def _methods() -> tuple[Block, ...]:
         series=MOST_SERIES,
         few_trials=FEW_TRIALS,
     )
-    return (methods,)
-
-
-def _versions(run: Run) -> tuple[Block, ...]:
     sessions = run.manifest.sessions
     measured = listed(dict.fromkeys(session.leadline_version for session in sessions))
     pythons = listed(dict.fromkeys(session.python_version for session in sessions))
-    return (
-        KeyValues(
-            pairs=(
-                ("measured by", f"Leadline {measured}"),
-                ("this report by", f"Leadline {__version__}"),
-                ("engine", engine_texts(run) or "no trial"),
-                ("Python", pythons),
-                ("archive", run.manifest.schema_),
-            )
-        ),
+    versions = (
+        ("measured by", f"Leadline {measured}"),
+        ("this report by", f"Leadline {__version__}"),
+        ("engine", engine_texts(run) or "no trial"),
+        ("Python", pythons),
+        ("archive", run.manifest.schema_),
     )
+    return (table("method", ("", ""), (*methods, *versions), caption="Method"),)

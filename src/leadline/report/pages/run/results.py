@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
 from leadline.analysis.scaling.study import ScalingStudy, study
 from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
-from leadline.findings import Finding, Severity
+from leadline.findings import Finding
 from leadline.metrics import Metric
-from leadline.plan.models import Cell as PlannedCell
 from leadline.plan.models import Workload
 from leadline.report.cells import number_cell, number_column, slug, table, trials_cell
 from leadline.report.document import (
     Block,
-    Bullets,
     Cell,
     Column,
     Kind,
-    Mark,
     Marks,
     PageBudget,
     Paragraph,
@@ -32,9 +29,7 @@ from leadline.report.pages.run.findings import shown_rate
 from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (
     NOT_SHOWN,
-    listed,
     op_text,
-    place,
     share_text,
     title,
     value_text,
@@ -77,7 +72,6 @@ def result_sections(
         groups.setdefault(figure.planned_workload, []).append(figure)
     workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
     together = len({figure.target for figure in figures}) == 1
-    findings_of = workload_findings(run, findings, marks)
     sections = []
     if together and figures:
         every = all(workload.streams for workload in workloads.values())
@@ -89,61 +83,17 @@ def result_sections(
         workload = workloads.get(name)
         rate = usual_rate(workload)
         intro: list[Block] = [Paragraph(text=_description(workload))]
-        intro += [Bullets(items=findings_of[name])] if name in findings_of else []
         shown = _OF_STREAMS if workload is not None and workload.streams else TABLE_METRICS
         own = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
-        plots: tuple[Block, ...] = dot_plots(anchor, rows, rate, marks, budget)
-        if budget is not None:
-            plots += workload_curves(run, anchor, rows, rate, budget)
+        # The first screen of a page has the trials.
+        plots: tuple[Block, ...] = (
+            dot_plots(anchor, rows, rate, marks)
+            if budget is None
+            else workload_curves(anchor, rows, rate, budget)
+        )
         blocks: tuple[Block, ...] = (*intro, *plots) if together else (*intro, own, *plots)
         sections.append(Section(heading=name, id=anchor, blocks=blocks))
     return tuple(sections)
-
-
-def workload_findings(
-    run: Run, findings: Sequence[Finding], marks: Marks
-) -> Mapping[str, tuple[str, ...]]:
-    """Format the errors and warnings of each workload, a line per label, the most severe first.
-
-    Findings of the whole run or of a target are in the summary.
-    """
-    cells = {trial.id: run.plan.cells[trial.cell] for trial in run.plan.trials}
-    names = {cell.workload.name for cell in run.plan.cells}
-    found: dict[str, dict[Mark, list[Finding]]] = {}
-    for finding in findings:
-        if finding.severity is Severity.INFO:
-            continue
-        cell = cells.get(finding.trial or "")
-        given = finding.workload or (cell.workload.name if cell else "")
-        # A section of a job file is `name/section`.
-        name = given if given in names else given.partition("/")[0]
-        if name:
-            found.setdefault(name, {}).setdefault(marks.mark_of(finding), []).append(finding)
-    return {
-        name: tuple(
-            _finding_text(mark, by_mark[mark], cells)
-            for mark in sorted(by_mark, key=lambda mark: marks.all.index(mark))
-        )
-        for name, by_mark in found.items()
-    }
-
-
-def _finding_text(mark: Mark, findings: Sequence[Finding], cells: Mapping[str, PlannedCell]) -> str:
-    """Format `E1 cache-served-reads: disk · read: message`, then the places of the others."""
-    where = dict.fromkeys(_where(finding, cells) for finding in findings)
-    first = findings[0]
-    also = [name for name in where if name != _where(first, cells)]
-    more = f" Also: {listed(also, limit=3)}." if also else ""
-    return f"{mark.label} {mark.code}: {_where(first, cells)}: {first.message}{more}"
-
-
-def _where(finding: Finding, cells: Mapping[str, PlannedCell]) -> str:
-    cell = cells.get(finding.trial or "")
-    return place(
-        finding.target or (cell.target if cell else ""),
-        finding.level or (cell.level if cell else ""),
-        finding.op.value if finding.op else "",
-    )
 
 
 def _description(workload: Workload | None) -> str:
@@ -213,8 +163,7 @@ def _interval(metric: MetricFigure) -> Cell:
     return Cell(text=text, sort=high - low)
 
 
-# The most sentences on load curves in a summary; the section on the curves has them all.
-_MOST_SENTENCES = 4
+_MOST_SENTENCES = 2
 
 
 def study_of(
@@ -230,8 +179,6 @@ def study_of(
 
 
 def load_sentences(loads: ScalingStudy) -> tuple[str, ...]:
-    """Summarise the load curves of a run."""
+    """Summarise the load curves of a run; nothing of many, which the section on them shows."""
     sentences = scaling_sentences(loads)
-    if len(sentences) <= _MOST_SENTENCES:
-        return sentences
-    return (*sentences[: _MOST_SENTENCES - 1], "`leadline scale` shows the other load curves.")
+    return sentences if len(sentences) <= _MOST_SENTENCES else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from leadline import errors
 from leadline.analysis.compare import compare
@@ -20,266 +19,29 @@ from leadline.analysis.comparison import (
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.noise import floor_of_objectives
 from leadline.analysis.objectives import every_rate
-from leadline.analysis.ranking import Ranking, Standing, rank
-from leadline.analysis.verdicts import Evidence, Verdict
-from leadline.analysis.workloads import usual_rate
+from leadline.analysis.ranking import Ranking, rank
+from leadline.analysis.requirements import protections
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.findings import Finding, Severity
+from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import is_number
 from leadline.report.cells import number_column, table
 from leadline.report.document import (
-    Block,
     Cell,
-    Choices,
     Column,
-    HeatCell,
-    HeatMap,
     Marks,
     Paragraph,
     Section,
 )
 from leadline.report.pages.comparison.page import comparison_section
-from leadline.report.pages.ranking import order_table, times_text
-from leadline.report.render.svg_charts import FULL_RATIO, shade
+from leadline.report.pages.ranking import order_table
+from leadline.report.pages.run.heat_maps import grid, usable
 from leadline.report.words import (
     MISSING,
-    NO_DIFFERENCE,
     NOT_SHOWN,
-    band_text,
-    chart_labels,
-    count_text,
-    listed,
-    op_text,
-    place,
-    short,
-    value_text,
     value_with_unit,
 )
-
-# What a heat map shows, the first at first; the rate is IOPS, or bandwidth for large blocks.
-_SHOWN = (
-    ("rate", "rate", None),
-    ("p99", "p99 latency", Metric.LATENCY_P99),
-    ("mean", "mean latency", Metric.LATENCY_MEAN),
-)
-# Beyond so many cells the page would be too large for the further metrics, or for any map.
-_MOST_CELLS = 3000
-
-_Subject = tuple[str, str, Op]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Figures by target and column; `rates` has the rate metric of each column."""
-
-    targets: tuple[str, ...]
-    columns: tuple[_Subject, ...]
-    rates: tuple[Metric, ...]
-    at: Mapping[tuple[str, _Subject], CellFigure]
-
-    def baseline(self) -> int:
-        """Choose the first target with the most columns that have a number without an error."""
-        counts = [
-            sum(
-                self._usable(target, column, rate)
-                for column, rate in zip(self.columns, self.rates, strict=True)
-            )
-            for target in self.targets
-        ]
-        return counts.index(max(counts))
-
-    def with_metric(self, metric: Metric | None) -> Grid:
-        """Drop columns without a metric (None: the rate), such as the latency of a stream."""
-        kept = [
-            number
-            for number, (column, rate) in enumerate(zip(self.columns, self.rates, strict=True))
-            if metric is None or any(self._has(target, column, metric) for target in self.targets)
-        ]
-        return replace(
-            self,
-            columns=tuple(self.columns[number] for number in kept),
-            rates=tuple(self.rates[number] for number in kept),
-        )
-
-    def _has(self, target: str, column: _Subject, metric: Metric) -> bool:
-        figure = self.at.get((target, column))
-        return figure is not None and (figure.missing or figure.metric(metric).value is not None)
-
-    def _usable(self, target: str, column: _Subject, rate: Metric) -> bool:
-        figure = self.at.get((target, column))
-        return figure is not None and usable(figure.metric(rate))
-
-
-def usable(metric: MetricFigure) -> bool:
-    """Whether there is a number without an error finding."""
-    return metric.value is not None and metric.severity is not Severity.ERROR
-
-
-def grid(run: Run, figures: Sequence[CellFigure]) -> Grid:
-    """Arrange figures by target and by workload, level and operation, in the plan's order."""
-    workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
-    rates: dict[_Subject, Metric] = {}
-    at: dict[tuple[str, _Subject], CellFigure] = {}
-    for figure in figures:
-        if figure.op is None:
-            continue
-        subject = (figure.workload, figure.level, figure.op)
-        rates.setdefault(subject, usual_rate(workloads.get(figure.planned_workload)))
-        at[figure.target, subject] = figure
-    return Grid(
-        targets=tuple(dict.fromkeys(figure.target for figure in figures)),
-        columns=tuple(rates),
-        rates=tuple(rates.values()),
-        at=at,
-    )
-
-
-def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section, ...]:
-    """Draw the heat maps; none for a single target."""
-    found = grid(run, figures)
-    if len(found.targets) < 2 or not found.columns:
-        return ()
-    size = len(found.targets) * len(found.columns)
-    if size > _MOST_CELLS:
-        text = (
-            f"{count_text(len(found.targets), 'target')} in "
-            f"{count_text(len(found.columns), 'column')} are too many for a map; the tables below "
-            "have every number."
-        )
-        return (Section(heading="Scorecard", id="scorecard", blocks=(Paragraph(text=text),)),)
-    parts = [found] if run.plan.imported else _parts(found)
-    if not parts:
-        return ()  # no workload ran on two targets
-    maps: dict[str, list[HeatMap]] = {}
-    for key, label, metric in _SHOWN[: max(1, _MOST_CELLS // size)]:
-        choice = f"scorecard-{key}"
-        for number, part in enumerate(parts, start=1):
-            measured = part.with_metric(metric)
-            if measured.columns:
-                anchor = choice if number == 1 else f"{choice}-{number}"
-                heading = label if len(parts) == 1 else f"{label}, {_workloads(part)}"
-                maps.setdefault(label, []).append(
-                    heat_map(anchor, heading, measured, metric, choice)
-                )
-    choices = Choices(
-        id="scorecard-metric",
-        label="Metric",
-        options=tuple((several[0].choice, label) for label, several in maps.items()),
-    )
-    blocks: list[Block] = [Paragraph(text=_explained(found, parts))]
-    blocks += [choices] if len(maps) > 1 else []
-    blocks += itertools.chain.from_iterable(maps.values())
-    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
-
-
-def _parts(found: Grid) -> list[Grid]:
-    """Split a grid into groups of targets that share workloads; single targets are left out."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for number, column in enumerate(found.columns):
-        targets = tuple(target for target in found.targets if (target, column) in found.at)
-        groups.setdefault(targets, []).append(number)
-    return [
-        replace(
-            found,
-            targets=targets,
-            columns=tuple(found.columns[number] for number in numbers),
-            rates=tuple(found.rates[number] for number in numbers),
-        )
-        for targets, numbers in groups.items()
-        if len(targets) > 1
-    ]
-
-
-def _workloads(part: Grid) -> str:
-    return listed(dict.fromkeys(workload for workload, _, _ in part.columns), limit=3)
-
-
-def _explained(found: Grid, parts: Sequence[Grid]) -> str:
-    bases = dict.fromkeys(short(part.targets[part.baseline()]) for part in parts)
-    base = next(iter(bases)) if len(bases) == 1 else f"its map's baseline ({listed(bases)})"
-    refused = any(
-        figure.metric(metric).severity is Severity.ERROR
-        for figure in found.at.values()
-        for metric in (Metric.IOPS, Metric.LATENCY_P99)
-    )
-    struck = " A struck-out number has an error finding." if refused else ""
-    return (
-        f"Each figure with its ratio to that of {base}. The shade shows the ratio, up to "
-        f"{FULL_RATIO:g} times; it is no test of significance.{struck}"
-    )
-
-
-def heat_map(
-    anchor: str, heading: str, found: Grid, metric: Metric | None, choice: str = ""
-) -> HeatMap:
-    """Draw one metric of every target and column; None is the rate of each column."""
-    metrics = [metric or rate for rate in found.rates]
-    base = found.baseline()
-    bases = [
-        _value(found.at.get((found.targets[base], column)), one)
-        for column, one in zip(found.columns, metrics, strict=True)
-    ]
-    return HeatMap(
-        id=anchor,
-        title=heading,
-        rows=tuple(chart_labels(found.targets).values()),
-        columns=tuple(
-            _column_title(found, column, one if metric is None else None)
-            for column, one in zip(found.columns, metrics, strict=True)
-        ),
-        higher_is_better=tuple(not metric.is_latency for metric in metrics),
-        cells=tuple(
-            tuple(
-                _cell(found.at.get((target, column)), one, against)
-                for column, one, against in zip(found.columns, metrics, bases, strict=True)
-            )
-            for target in found.targets
-        ),
-        baseline=base,
-        choice=choice,
-    )
-
-
-def _column_title(found: Grid, column: _Subject, rate: Metric | None) -> str:
-    """Format `randrw-4k · qd32 · read, IOPS`, without the parts that a workload shares."""
-    workload, level, op = column
-    levels = {other[1] for other in found.columns if other[0] == workload}
-    ops = {other[2] for other in found.columns if other[:2] == (workload, level)}
-    named = place(workload, level if len(levels) > 1 else "", op_text(op) if len(ops) > 1 else "")
-    unit = {None: "", Metric.BANDWIDTH: ", MiB/s"}.get(rate, ", IOPS")
-    return named + unit
-
-
-def _value(figure: CellFigure | None, metric: Metric) -> float | None:
-    if figure is None or not usable(figure.metric(metric)):
-        return None
-    return figure.metric(metric).value
-
-
-def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> HeatCell:
-    if figure is None:
-        return HeatCell(text=NOT_SHOWN, shade=None, note="not in the plan")
-    found = figure.metric(metric)
-    if found.value is None:
-        text = MISSING if figure.missing else NOT_SHOWN
-        return HeatCell(text=text, shade=None, note=found.absence)
-    text = value_text(metric, found.value)
-    if not usable(found):
-        codes = listed(
-            dict.fromkeys(
-                finding.code
-                for finding in found.finding_marks
-                if finding.severity is Severity.ERROR
-            )
-        )
-        return HeatCell(text=text, shade=None, note=f"refused: {codes}", refused=True)
-    return HeatCell(
-        text=text,
-        shade=shade(found.value / base, not metric.is_latency) if base else None,
-        value=found.value,
-    )
 
 
 def read_write_sections(
@@ -456,88 +218,6 @@ def ranking_of(
     return rank(run, figures, question, noise=noise)
 
 
-def leading(ranking: Ranking | None) -> str:
-    """Name the fastest target with its numbers; empty unless verdicts and trials show it.
-
-    Targets with a missing number are not claimed to be slower.
-    """
-    whole = ranking.complete if ranking else ()
-    if ranking is None or len(whole) < 2:
-        return ""
-    first = [standing for standing in whole if standing.rank == 1]
-    if any(standing.interval is None or standing.interval[1] > len(first) for standing in first):
-        return ""
-    among = f"{len(whole)} targets"
-    if ranking.incomplete:
-        among += f" with every number ({count_text(len(ranking.incomplete), 'other')} not ranked)"
-    by = _by(ranking)
-    if len(first) == 1:
-        ahead = _ahead(ranking, whole[0], whole[1])
-        return f"{short(whole[0].target)} is the fastest of {among} by {by}: {ahead}."
-    if not _alike(ranking, first):
-        return ""
-    names = listed(short(standing.target) for standing in first)
-    within = f"no more than {band_text(ranking.band)} apart"
-    if len(first) == len(whole):
-        return f"{names} are equally fast by {by}: {within}."
-    ahead = _ahead(ranking, first[-1], whole[len(first)])
-    return (
-        f"{names} are equally fast and the fastest of {among} by {by}: {within}; "
-        f"{short(first[-1].target)} has {ahead}."
-    )
-
-
-def first_place_tie(ranking: Ranking | None) -> str:
-    """State a tie for the first place; empty where one target leads or nothing is ranked."""
-    whole = ranking.complete if ranking else ()
-    if ranking is None or leading(ranking):
-        return ""
-    if len(whole) < 2:
-        lack = len(ranking.incomplete)
-        verb = "lacks" if lack == 1 else "lack"
-        return f"No ranking: {lack} of {len(ranking.standings)} targets {verb} a number."
-    contenders = [
-        standing for standing in whole if standing.interval is None or standing.interval[0] == 1
-    ]
-    names = listed(short(standing.target) for standing in contenders)
-    needed = ranking.between(whole[0].target, whole[1].target).trials_needed
-    pair = "them" if len(contenders) == 2 else "the first two"
-    more = f" About {needed} trials each are needed to separate {pair}." if needed else ""
-    if {standing.target for standing in contenders} & set(ranking.capped):
-        return f"{names} share the first rank without a tie: {NO_DIFFERENCE}."
-    return f"{names} tie for first.{more}"
-
-
-def _by(ranking: Ranking) -> str:
-    count = len(ranking.question.objectives)
-    if count == 1:
-        return ranking.question.name
-    return f"the geometric mean of its {count} rates"
-
-
-def _ahead(ranking: Ranking, one: Standing, other: Standing) -> str:
-    """`1.84 times disk, the next (interval 1.62 to 2.04)`."""
-    result = ranking.between(one.target, other.target)
-    ratio = result.ratio
-    if ratio is None and one.score and other.score:
-        ratio = one.score / other.score
-    text = f"{times_text(ratio)} times {short(other.target)}, the next" if ratio else "ahead"
-    if result.evidence is Evidence.ONE_NUMBER:
-        return f"{text} (single figures, which have no interval)"
-    if result.interval is None:
-        return text
-    low, high = result.interval
-    return f"{text} (interval {times_text(low)} to {times_text(high)})"
-
-
-def _alike(ranking: Ranking, first: Sequence[Standing]) -> bool:
-    """Whether every two of them test as the same, which is more than a tie."""
-    return all(
-        ranking.between(left.target, right.target).verdict is Verdict.SAME
-        for left, right in itertools.combinations(first, 2)
-    )
-
-
 def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[Section, ...]:
     """Build the ranking as a table; for very many targets a hint; else nothing."""
     if ranking is None:
@@ -545,26 +225,5 @@ def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[S
             return ()
         text = f"{targets} targets are too many to rank here: `leadline rank {run.id}`."
         return (Section(heading="Ranking", id="ranking", blocks=(Paragraph(text=text),)),)
-    table = order_table("ranking-table", ranking, whole=True)
-    return (
-        Section(
-            heading="Ranking",
-            id="ranking",
-            blocks=(Paragraph(text=_ranking_explained(ranking)), table),
-        ),
-    )
-
-
-def _ranking_explained(ranking: Ranking) -> str:
-    count = len(ranking.question.objectives)
-    what = (
-        f"the geometric mean of its {count} rates as ratios to those of"
-        if count > 1
-        else "its rate as a ratio to that of"
-    )
-    score = f" Score: {what} {short(ranking.baseline)}." if ranking.baseline else ""
-    return (
-        f"By {ranking.question.name}.{score} Targets of one rank tie. The rank interval "
-        "holds the ranks that the trials allow. Equivalence margin: "
-        f"{band_text(ranking.band)}. For a use case: `leadline rank --for`."
-    )
+    order = order_table("ranking-table", ranking, protections(run), whole=True)
+    return (Section(heading="Ranking", id="ranking", blocks=(order,)),)
