@@ -189,7 +189,7 @@ def test_a_notebook_shows_the_beginning_of_each_page(leadline: Leadline, tmp_pat
     compared = package.compare("nb-one", "nb-two")
     for shown, text in (
         (run, "Run nb-one"),
-        (compared, compared.headline),
+        (compared, "two vs one"),
         (package.rank(run), "Ranking of nb-one"),
     ):
         fragment = shown._repr_html_()
