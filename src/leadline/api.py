@@ -400,8 +400,10 @@ class OpenRanking:
         from leadline.report.pages.ranking import ranking_document
         from leadline.report.render.html import render_fragment
 
-        document = ranking_document(self.archive, self.ranking, protections(self.archive))
-        return render_fragment(document)
+        figures, _ = Judge()(self.archive)
+        return render_fragment(
+            ranking_document(self.archive, self.ranking, protections(self.archive), figures)
+        )
 
     def __repr__(self) -> str:
         first = [standing.target for standing in self.ranking.complete if standing.rank == 1]
