@@ -93,7 +93,7 @@ def test_1_an_archive_that_cannot_be_read(quick: Quick, leadline: Leadline, tmp_
         (["run", "--dry-run", "--format", "json"], "usage", "check --format json"),
         (["report"], "usage", "--output"),
         (["report", "-o", "page"], "usage", "'page' has no ending"),
-        (["report", "-o", "page.pdf"], "usage", ".html, .md, .json, .csv"),
+        (["report", "-o", "page.docx"], "usage", ".html, .pdf, .png, .xlsx, .md"),
         (["show"], "run-not-found", "there is no @latest run"),
         (["show", "perf-2026"], "run-not-found", "there is no run 'perf-2026'"),
         (["verify", "/"], "run-not-found", "manifest.json"),

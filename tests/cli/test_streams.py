@@ -51,7 +51,8 @@ def tables(text: str) -> list[list[str]]:
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if line.startswith(("target ", "workload ")) and " trials" in line:
-            length = next(n for n, row in enumerate(lines[number:]) if not row)
+            ends = (n for n, row in enumerate(lines[number:]) if not row)
+            length = next(ends, len(lines) - number)
             found.append(lines[number : number + length])
     return found
 
