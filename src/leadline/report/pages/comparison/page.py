@@ -14,11 +14,12 @@ from leadline.report.document import (
     Bullets,
     Choices,
     Document,
-    Marks,
     Paragraph,
     Section,
     shorten_levels,
 )
+from leadline.report.marks import Marks
+from leadline.report.pages.comparison.changes import brief_table, changes_sections
 from leadline.report.pages.comparison.charts import (
     bar_charts,
     explanation_chart,
@@ -33,8 +34,6 @@ from leadline.report.pages.comparison.method import method_section
 from leadline.report.pages.comparison.overview import front_blocks, shows_all
 from leadline.report.pages.comparison.tables import (
     SideMarks,
-    brief_table,
-    changes_sections,
     differences_table,
     findings_table,
     matrix_table,

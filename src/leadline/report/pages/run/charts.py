@@ -16,22 +16,14 @@ from leadline.report.curves import (
     MOST_SERIES,
     NEXT_TO_ZERO,
     RATE_UNITS,
+    PageBudget,
     decades_axis,
     ladder_chart,
     linear_axis,
     percentiles_of,
 )
-from leadline.report.document import (
-    Block,
-    Choices,
-    Dot,
-    DotPlot,
-    DotRow,
-    LineChart,
-    Marks,
-    PageBudget,
-    Paragraph,
-)
+from leadline.report.document import Block, Choices, Dot, DotPlot, DotRow, LineChart, Paragraph
+from leadline.report.marks import Marks
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,

@@ -13,15 +13,8 @@ from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
-from leadline.report.document import (
-    Block,
-    Document,
-    Marks,
-    Paragraph,
-    Section,
-    finding_list,
-    shorten_levels,
-)
+from leadline.report.document import Block, Document, Paragraph, Section, shorten_levels
+from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.run.conditions import elapsed, elsewhere, moment, unfinished_table
 from leadline.report.words import count_text, listed, place, share_text, title

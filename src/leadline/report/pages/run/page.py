@@ -15,18 +15,17 @@ from leadline.archive.verify import Verification
 from leadline.findings import Finding
 from leadline.metrics import PERCENTILES
 from leadline.report.cells import table
-from leadline.report.curves import MOST_SERIES
+from leadline.report.curves import MOST_SERIES, PageBudget
 from leadline.report.document import (
     Block,
     Bullets,
     Document,
-    Marks,
-    PageBudget,
     Paragraph,
     Section,
     Table,
     shorten_levels,
 )
+from leadline.report.marks import Marks
 from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.ranking import ranking_headline

@@ -13,17 +13,9 @@ from leadline.findings import Finding
 from leadline.metrics import Metric
 from leadline.plan.models import Workload
 from leadline.report.cells import number_cell, number_column, slug, table, trials_cell
-from leadline.report.document import (
-    Block,
-    Cell,
-    Column,
-    Kind,
-    Marks,
-    PageBudget,
-    Paragraph,
-    Section,
-    Table,
-)
+from leadline.report.curves import PageBudget
+from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.run.charts import dot_plots, workload_curves
 from leadline.report.pages.run.findings import shown_rate
 from leadline.report.pages.scaling.page import scaling_sentences

@@ -27,13 +27,8 @@ from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import is_number
 from leadline.report.cells import number_column, table
-from leadline.report.document import (
-    Cell,
-    Column,
-    Marks,
-    Paragraph,
-    Section,
-)
+from leadline.report.document import Cell, Column, Paragraph, Section
+from leadline.report.marks import Marks
 from leadline.report.pages.comparison.page import comparison_section
 from leadline.report.pages.ranking import order_table
 from leadline.report.pages.run.heat_maps import grid, usable

@@ -23,7 +23,8 @@ from leadline.report.cells import (
     trials_cell,
     word,
 )
-from leadline.report.document import Cell, Column, Marks, Table
+from leadline.report.document import Cell, Column, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.scaling.words import (
     NAMES,
     gain_text,
