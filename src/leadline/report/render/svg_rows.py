@@ -1,5 +1,4 @@
-"""SVG drawings of charts of rows: trials as dots, bars from zero, strips over time, changes around
-the line of no change.
+"""SVG drawings of charts of rows: trials as dots, bars, strips over time, changes.
 
 A row has tracks, drawings 20 pixels high, with its label and its figures as text.
 """
