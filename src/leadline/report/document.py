@@ -6,8 +6,6 @@ adds the escaping of its own medium, and decides on layout.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import StrEnum
 from operator import is_
@@ -509,15 +507,14 @@ def printable(part: _Part) -> _Part:
 
     Every renderer calls it first, so that no other code has to. Only `Code` has lines.
     """
-    return cast(_Part, _with_texts(part, visible, visible_lines))
+    return cast(_Part, _printable(part))
 
 
-def _with_texts(part: Any, of_text: Callable[[str], str], of_code: Callable[[str], str]) -> Any:
-    """Apply functions to every text of a part, and to that of `Code`."""
+def _printable(part: Any) -> Any:
     if type(part) is str:
-        return of_text(part)
+        return visible(part)
     if type(part) is tuple:
-        items = tuple(_with_texts(item, of_text, of_code) for item in part)
+        items = tuple(map(_printable, part))
         return part if all(map(is_, part, items)) else items
     if not is_dataclass(part) or isinstance(part, type):
         return part
@@ -525,34 +522,7 @@ def _with_texts(part: Any, of_text: Callable[[str], str], of_code: Callable[[str
     for name in part.__dataclass_fields__:
         value = getattr(part, name)
         lines = name == "text" and isinstance(part, Code)
-        shown = of_code(value) if lines else _with_texts(value, of_text, of_code)
+        shown = visible_lines(value) if lines else _printable(value)
         if shown is not value:
             changed[name] = shown
     return replace(part, **changed) if changed else part
-
-
-def shorten_levels(document: Document, levels: Iterable[str]) -> Document:
-    """Leave out of the names of levels the settings (`key=value`) that all of them have; the
-    subtitle lists these."""
-    words = {level: level.split(" ") for level in levels}
-    shared = [
-        word
-        for word in next(iter(words.values()), [])
-        if "=" in word and all(word in other for other in words.values())
-    ]
-    short = {
-        level: " ".join(word for word in mine if word not in shared)
-        for level, mine in words.items()
-    }
-    if not shared or not all(short.values()) or len(set(short.values())) < len(short):
-        return document
-    names = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
-    # A level is a whole text, or a part of a place.
-    found = re.compile(rf"(^|· |@)({names})(?=$| ·|[,;.)]| read| write| total)")
-
-    def of_text(text: str) -> str:
-        return found.sub(lambda match: match[1] + short[match[2]], text) if "=" in text else text
-
-    subtitle = f"{document.subtitle} · all levels: {' '.join(shared)}"
-    shortened = cast(Document, _with_texts(document, of_text, str))
-    return replace(shortened, subtitle=subtitle)

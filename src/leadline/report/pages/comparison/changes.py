@@ -37,6 +37,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     change_text,
     interval_text,
+    level_name,
     level_text,
     listed,
     needed_text,
@@ -172,7 +173,7 @@ def _name_columns(cells: _Cells) -> list[_ColumnOf]:
     columns: list[_ColumnOf] = [
         (Column(title="target"), lambda cell: word(cell.target)),
         (Column(title="workload"), lambda cell: word(cell.workload)),
-        (Column(title="level"), lambda cell: word(cell.level)),
+        (Column(title="level"), lambda cell: word(level_name(cell.level))),
         (Column(title="op"), lambda cell: word(op_text(cell.op))),
     ]
     return columns if leveled_cells(cells) else [*columns[:2], columns[3]]

@@ -41,6 +41,7 @@ from leadline.report.words import (
     change_text,
     count_text,
     judged,
+    level_name,
     listed,
     place,
     ratios,
@@ -73,7 +74,7 @@ def read_write_table(comparison: Comparison) -> Table | None:
         columns += [number_column(title, number), Column(title="verdict", rank=number + 1)]
     rows = []
     for key, own in both.items():
-        row = [word(name) for name in key[: 2 + leveled]]
+        row = [word(level_name(name)) for name in key[: 2 + leveled]]
         for op, rate, _ in shown:
             row += change_and_verdict(own.get((op, rate)))
         rows.append(row)

@@ -29,6 +29,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     chart_labels,
     count_text,
+    level_name,
     listed,
     op_text,
     share_text,
@@ -236,7 +237,7 @@ def _names(keys: Sequence[_Key], *, always_op: bool = False) -> dict[_Key, list[
     shown = (section, level, op or always_op)
     return {
         key: [
-            part
+            level_name(part)
             for part, differs in zip((*key[:2], op_text(key[2])), shown, strict=True)
             if differs and part
         ]

@@ -42,6 +42,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     evidence_name,
     evidence_text,
+    level_name,
     listed,
     share_text,
     value_text,
@@ -177,7 +178,7 @@ def _peak(shape: Shape) -> list[Cell]:
         if interval is None
         else quantity(iops_interval(interval), interval[1] - interval[0]),
         quantity(level_text(peak.point), peak.load),
-        word(listed(peak.ties)) if peak.ties else absent("no other level"),
+        word(listed(map(level_name, peak.ties))) if peak.ties else absent("no other level"),
     ]
 
 
