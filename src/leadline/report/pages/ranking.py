@@ -53,6 +53,7 @@ from leadline.report.pages.ranking_charts import (
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
     NO_DIFFERENCE,
+    absence_text,
     band_text,
     count_text,
     listed,
@@ -432,7 +433,7 @@ def missing_text(gap: Missing) -> str:
             return "no trial completed"
         case MissingCause.NO_VALUE:
             codes = f" ({', '.join(gap.codes)})" if gap.codes else ""
-            return f"{gap.absence or 'not measured'}{codes}"
+            return f"{absence_text(gap.figure) or 'not measured'}{codes}"
         case MissingCause.REFUSED:
             return f"refused by the audit: {', '.join(gap.codes)}"
         case MissingCause.ZERO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from leadline.analysis.figures import CellFigure
+from leadline.analysis.figures import Absence, CellFigure
 from leadline.analysis.workloads import reported_rate
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
@@ -167,7 +167,7 @@ def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
         ]
         if not without:
             continue
-        few = [figure for figure in without if "fewer than" in figure.absence]
+        few = [figure for figure in without if figure.absence is Absence.TOO_FEW_IOS]
         rows = count_text(len(without), "row")
         text = f"{title(metric)} in {rows}"
         key = "too few I/Os" if len(few) == len(without) else "not measured"
