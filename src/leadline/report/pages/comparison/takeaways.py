@@ -215,7 +215,7 @@ def founded(explanation: Explanation) -> bool:
     return bool(explanation.paths) or explanation.closes is not None
 
 
-# Nobody repeats a trial more often to decide one cell.
+# More repeats than any plan has: such a cell stays open.
 _MOST_TRIALS = 100
 
 
