@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -79,16 +80,10 @@ from leadline.plan.facts import load_facts
 def command(
     arguments: tuple[str, ...],
     runs: Path,
-    name: str | None,
-    cluster: str | None,
-    target: str | None,
-    labels: tuple[str, ...],
     layout: str | None,
-    inventories: tuple[str, ...],
-    facts_file: Path | None,
-    columns: tuple[str, ...],
     dry_run: bool,
     output: str,
+    **given: Any,
 ) -> Exit:
     """Import other tools' results, files or folders of them, as runs; then audit them.
 
@@ -108,20 +103,14 @@ def command(
         leadline import table published.csv --columns 'target=pool,lat_p99_us=p99'
     """
     kind, paths = _kind_and_paths(arguments)
-    names = _columns(columns)
-    if names and kind not in ("auto", "table"):
+    labels = _labels(**given)
+    if labels.columns and kind not in ("auto", "table"):
         raise LeadlineError(
             errors.USAGE,
             f"--columns is for tables, and the kind is {kind!r}",
             hint="leave --columns out, or import the files as a table",
         )
-    kind = "table" if names else kind
-    if name is not None and not _may_name_a_folder(name):
-        raise LeadlineError(
-            errors.USAGE,
-            f"{name!r} cannot name a run",
-            hint="use letters, digits, dots, hyphens and underscores, a letter or digit first",
-        )
+    kind = "table" if labels.columns else kind
     with (
         without_collection(),
         stopping("nothing was imported"),
@@ -133,21 +122,40 @@ def command(
         imported = import_results(
             study.gathered,
             trial_runs if dry_run else runs,
-            Labels(
-                run=name or f"import-{datetime.now(UTC):%Y%m%d-%H%M%S}",
-                cluster=cluster,
-                target=target,
-                of_targets=[parse_label(text) for text in labels],
-                inventories=dict(map(_inventory, inventories)),
-                facts=load_facts(facts_file) if facts_file else None,
-                columns=names,
-            ),
+            labels,
             this_session(),
         )
         _print_columns(imported)
         _answer(imported, study, output, dry_run=dry_run)
     print_refused(imported.refused)
     return Exit.NEGATIVE if any(file.expected for file in imported.refused) else Exit.ANSWERED
+
+
+def _labels(
+    name: str | None,
+    cluster: str | None,
+    target: str | None,
+    labels: tuple[str, ...],
+    inventories: tuple[str, ...],
+    facts_file: Path | None,
+    columns: tuple[str, ...],
+) -> Labels:
+    """Read what the user states about the results. Raises LeadlineError."""
+    if name is not None and not _may_name_a_folder(name):
+        raise LeadlineError(
+            errors.USAGE,
+            f"{name!r} cannot name a run",
+            hint="use letters, digits, dots, hyphens and underscores, a letter or digit first",
+        )
+    return Labels(
+        run=name or f"import-{datetime.now(UTC):%Y%m%d-%H%M%S}",
+        cluster=cluster,
+        target=target,
+        of_targets=[parse_label(text) for text in labels],
+        inventories=dict(map(_inventory, inventories)),
+        facts=load_facts(facts_file) if facts_file else None,
+        columns=_columns(columns),
+    )
 
 
 def _inventory(text: str) -> tuple[str, Mapping[str, bytes]]:
