@@ -24,7 +24,7 @@ from leadline.audit.latencies import mean_s
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
 from leadline.formats.ceph.status import ClusterSample
-from leadline.formats.result import EngineOutput, FormatError
+from leadline.formats.result import FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.facts import find_pool
@@ -34,11 +34,6 @@ from leadline.plan.models import Target
 
 Record = TypeVar("Record")
 _FLASH = ("ssd", "nvme")
-
-
-def output_evidence(output: EngineOutput | FormatError) -> TrialEvidence:
-    """Return the evidence of a single output: no plan, no record, no logs."""
-    return TrialEvidence(place=Place(), output=output, windows={})
 
 
 def run_evidence(run: Run) -> RunEvidence:

@@ -19,9 +19,8 @@ from leadline.audit.evidence import (
     JobEvidence,
     walk,
     walk_cells,
-    walk_trials,
 )
-from leadline.audit.gathering import output_evidence, run_evidence, with_neighbours
+from leadline.audit.gathering import run_evidence, with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
     averaged_percentiles,
@@ -63,7 +62,6 @@ from leadline.audit.rules import (
 )
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
-from leadline.formats.result import EngineOutput, FormatError
 from leadline.parallel import in_workers, spare_cores
 
 # Trials; fewer are audited before a worker is there.
@@ -115,20 +113,15 @@ def audit(run: Run) -> tuple[Finding, ...]:
     evidence = with_neighbours(run_evidence(run))
     cores = spare_cores() + 1
     if cores < 2 or sum(len(cell.trials) for cell in evidence.cells) < _WORTH_WORKERS:
-        return _run_rules(walk(evidence))
+        return run_rules(walk(evidence))
     # Findings of trials do not depend on other cells: `with_neighbours` has added what does.
     share = -(-len(evidence.cells) // cores)
     first, *rest = [
         evidence.cells[begin : begin + share] for begin in range(0, len(evidence.cells), share)
     ]
     with in_workers([partial(_audit_cells, cells) for cells in rest]) as waiting:
-        found = _run_rules(chain([evidence], walk_cells(first)))
+        found = run_rules(chain([evidence], walk_cells(first)))
         return _by_severity(chain(found, *(wait() for wait in waiting)))
-
-
-def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:
-    """Return findings on a single engine output without a plan and a machine."""
-    return _run_rules(walk_trials([output_evidence(output)]))
 
 
 def trusted(findings: Iterable[Finding]) -> bool:
@@ -158,10 +151,12 @@ def page(code: str, others: Iterable[str] = ()) -> str:
 
 
 def _audit_cells(cells: Sequence[CellEvidence]) -> tuple[Finding, ...]:
-    return _run_rules(walk_cells(cells))
+    return run_rules(walk_cells(cells))
 
 
-def _run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
+def run_rules(evidence: Iterable[Evidence]) -> tuple[Finding, ...]:
+    """Return the findings of all rules, the most severe first; the same one on several processes of
+    a job once."""
     found: list[Finding] = []
     rules: dict[type[Evidence], list[Rule[Any]]] = {}
     for rule in RULES:

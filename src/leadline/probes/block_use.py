@@ -20,7 +20,6 @@ from pathlib import Path
 from leadline.probes.mounts import parse_mountinfo
 
 _SYSFS = Path("/sys/dev/block")
-_LOOP_MAJOR = 7
 # lo_device, lo_inode and lo_rdevice are the first fields of struct loop_info64.
 _LOOP_GET_STATUS64, _LOOP_INFO = 0x4C05, struct.Struct("QQQ208x")
 

@@ -22,10 +22,6 @@ from leadline.units import format_latency
 # Readers distinguish at most so many lines by colour and dash.
 MOST_SERIES = 8
 MOST_POINTS = 120
-_MOST_BINS = 60
-# Bins for each doubling of latency, the finest first. fio has 64: with eight of its bins in one bin
-# of the chart, rounding at the edges is invisible.
-_BINS_PER_OCTAVE = (8, 6, 4, 3, 2, 1)
 
 LadderRow = tuple[str, int, Mapping[Metric, float]]
 RATE_UNITS = {Metric.IOPS: "IOPS", Metric.BANDWIDTH: "MiB/s"}

@@ -13,12 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from leadline.stats.effects import LEAST_DEVIATION, Estimate, combined_freedom
 from leadline.stats.moderation import Prior, moderate
-
-Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

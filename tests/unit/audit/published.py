@@ -8,10 +8,17 @@ from typing import Any
 
 from leadline.archive.reader import Run
 from leadline.archive.records import Session
-from leadline.audit.evidence import TrialEvidence
-from leadline.audit.registry import RULES, audit
+from leadline.audit.evidence import Place, TrialEvidence, walk_trials
+from leadline.audit.registry import RULES, audit, run_rules
 from leadline.findings import Finding
-from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
+from leadline.formats.result import (
+    EngineOutput,
+    FormatError,
+    JobOptions,
+    JobResult,
+    Latency,
+    Operation,
+)
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
 from leadline.metrics import Op
@@ -67,6 +74,15 @@ def done(
 
 def output(*jobs: JobResult, **more: Any) -> EngineOutput:
     return EngineOutput(version="fio-3.40", jobs=jobs, **more)
+
+
+def output_evidence(output: EngineOutput | FormatError) -> TrialEvidence:
+    """A single output: no plan, no record, no logs."""
+    return TrialEvidence(place=Place(), output=output, windows={})
+
+
+def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:
+    return run_rules(walk_trials([output_evidence(output)]))
 
 
 def ask(trial: TrialEvidence, code: str) -> list[Finding]:

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.audit.evidence import CellEvidence, Place, RunEvidence, walk
-from leadline.audit.gathering import output_evidence, with_neighbours
-from leadline.audit.registry import RULES, audit_output
+from leadline.audit.gathering import with_neighbours
+from leadline.audit.registry import RULES
 from leadline.formats.result import DiskUse, EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
+from tests.unit.audit.published import audit_output, output_evidence
 
 NUMBERS = st.sampled_from([0.0, 5e-324, 1e-9, 1.0, 4096.0, 1e308]) | st.floats(
     min_value=0, allow_nan=False, allow_infinity=False

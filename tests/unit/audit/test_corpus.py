@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.audit.registry import audit_output
 from leadline.findings import Severity
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import FormatError
+from tests.unit.audit.published import audit_output
 
 # Submission waits on FUSE (facts of the lab, section 4).
 FUSE = [f"r{size}-libaio-q8-oc{cache}" for size in (2, 3) for cache in ("true", "false")]

@@ -9,7 +9,6 @@ import pytest
 
 from leadline.archive.records import Extent, TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
-from leadline.audit.gathering import output_evidence
 from leadline.audit.physics import compressing_layer, read_below
 from leadline.audit.rules import cache_served_reads, compressible_data
 from leadline.findings import Finding, Severity
@@ -18,6 +17,7 @@ from leadline.formats.watch_records import DiskCounters, HostSample, MissedHostS
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import cell
+from tests.unit.audit.published import output_evidence
 
 MIB = 1 << 20
 WRITTEN = Extent(span_bytes=64 * MIB, written_bytes=64 * MIB, allocated_bytes=None)

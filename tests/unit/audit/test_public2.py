@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from leadline.audit.evidence import CellEvidence, Place, RunEvidence, TrialEvidence
-from leadline.audit.registry import RULES, audit_output
+from leadline.audit.registry import RULES
 from leadline.findings import Finding, Severity
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.fio.logs import Window, read_log, windows
 from leadline.formats.result import JobResult, Latency
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import Judge, Stored, cell
-from tests.unit.audit.published import ask, done, job, of, output
+from tests.unit.audit.published import ask, audit_output, done, job, of, output
 
 
 @pytest.fixture

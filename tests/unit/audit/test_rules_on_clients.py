@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from leadline.audit.evidence import Place, TrialEvidence
-from leadline.audit.gathering import output_evidence
 from leadline.findings import Finding, Severity
 from leadline.formats.result import JobResult
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Pattern, Phase, Workload
 from tests.unit.audit.audit_archives import Judge, Stored
-from tests.unit.audit.published import ask, done, job, output
+from tests.unit.audit.published import ask, done, job, output, output_evidence
 
 OPTIONS: dict[str, Any] = {
     "rw": "randread",

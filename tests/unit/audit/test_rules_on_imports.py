@@ -8,15 +8,24 @@ from pathlib import Path
 import pytest
 
 from leadline.audit.evidence import CellEvidence, Place
-from leadline.audit.gathering import output_evidence
-from leadline.audit.registry import RULES, audit, audit_output
+from leadline.audit.registry import RULES, audit
 from leadline.findings import Finding, Severity
 from leadline.formats.clients import read_results
 from leadline.formats.result import EngineOutput, JobResult, Latency, Note, NoteKind, Operation
 from leadline.metrics import Op
 from leadline.plan.models import Cell, Workload
 from tests.conftest import RECORDED
-from tests.unit.audit.published import audited, done, imported, job, of, output, row
+from tests.unit.audit.published import (
+    audit_output,
+    audited,
+    done,
+    imported,
+    job,
+    of,
+    output,
+    output_evidence,
+    row,
+)
 
 # --- the published tables ------------------------------------------------------------------------
 

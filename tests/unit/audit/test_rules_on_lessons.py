@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from leadline.archive.records import Extent
-from leadline.audit.registry import audit_output
 from leadline.findings import Severity
 from leadline.formats.result import DiskUse, JobResult, Latency
 from leadline.metrics import Op
 from tests.unit.audit.audit_archives import Judge, Stored
-from tests.unit.audit.published import done, job, of, output
+from tests.unit.audit.published import audit_output, done, job, of, output
 
 DISK = DiskUse(name="sda", read_ios=10_000, write_ios=0, busy_share=0.9)
 

@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 
 from leadline.audit.evidence import PoolMedia, TrialEvidence
-from leadline.audit.gathering import output_evidence
-from leadline.audit.registry import audit_output
 from leadline.findings import Severity
 from leadline.formats.result import DiskUse, JobResult, Latency
 from leadline.metrics import Op
-from tests.unit.audit.published import ask, audited, done, job, of, output, row
+from tests.unit.audit.published import (
+    ask,
+    audit_output,
+    audited,
+    done,
+    job,
+    of,
+    output,
+    output_evidence,
+    row,
+)
 
 # --- caches and ceilings -------------------------------------------------------------------------
 

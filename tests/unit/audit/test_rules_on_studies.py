@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.audit.evidence import Place, TrialEvidence
-from leadline.audit.registry import audit, audit_output
+from leadline.audit.registry import audit
 from leadline.audit.rules.name_contradicts_work import words_of
 from leadline.findings import Finding, Severity
 from leadline.formats.fio.logs import Window
@@ -17,7 +17,7 @@ from leadline.formats.result import DiskUse, JobResult
 from leadline.metrics import Op
 from leadline.plan.models import Pattern
 from tests.unit.audit.audit_archives import Stored, build, cell
-from tests.unit.audit.published import ask, audited, done, job, of, output, row
+from tests.unit.audit.published import ask, audit_output, audited, done, job, of, output, row
 
 # --- buffered-writes -----------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from leadline.audit.gathering import output_evidence
 from leadline.audit.registry import RULES
 from leadline.formats.ceph.bench_request import REQUEST_FILE, BenchRequest
 from leadline.formats.ceph.rados_bench import (
@@ -21,6 +20,7 @@ from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.plan.models import Pattern, Phase
 from tests.conftest import ROOT
+from tests.unit.audit.published import output_evidence
 
 RECORDED = ROOT / "tests" / "recorded" / "ceph-bench"
 WRITE = (RECORDED / "rados_bench_write_64k_out.json").read_bytes()
