@@ -77,11 +77,11 @@ def parse_duration(text: str | int | float) -> float:
     return value
 
 
-def _significant(value: float, digits: int = 3) -> str:
+def _significant(value: float) -> str:
     """`value` with about three significant digits and no exponent."""
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     rounded = f"{value:,.{decimals}f}"
     return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
 

@@ -77,7 +77,7 @@ def with_suspension(problem: Problem, location: Location) -> Problem:
     return problem.model_copy(update={"fact": f"{problem.fact}; {error.fact}", "hint": error.hint})
 
 
-def last_lines(output: bytes, count: int = 4) -> list[str]:
-    """The last lines of a tool's output that are not empty."""
+def last_lines(output: bytes) -> list[str]:
+    """Return the last four lines of a tool's output that are not empty."""
     lines = output.decode("utf-8", "replace").splitlines()
-    return [line.strip() for line in lines if line.strip()][-count:]
+    return [line.strip() for line in lines if line.strip()][-4:]

@@ -29,6 +29,7 @@ from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.plan.target_url import VolumeMode
 from leadline.planning.draft import Published, Quota, Survey
+from leadline.text import shortened
 from leadline.units import format_size
 
 Seen = TypeVar("Seen")
@@ -185,7 +186,7 @@ def require_place(
         raise LeadlineError(
             errors.TARGET_INVALID,
             f"the cluster has no node {node!r}",
-            context=[*where, f"nodes: {_shorten(names)}"],
+            context=[*where, f"nodes: {shortened(names, 8, nothing='')}"],
         )
     zones = sorted({_labels(item)[ZONE] for item in known if ZONE in _labels(item)})
     if zone and zone not in zones:
@@ -194,7 +195,7 @@ def require_place(
             f"no node of the cluster is in a zone {zone!r}",
             context=[
                 *where,
-                f"zones: {_shorten(zones) or 'none of the nodes has the label ' + ZONE}",
+                f"zones: {shortened(zones, 8, nothing=f'none of the nodes has the label {ZONE}')}",
             ],
         )
     if selector and not any(selector.items() <= _labels(item).items() for item in known):
@@ -271,11 +272,6 @@ def _format_amount(key: str, amount: int | Decimal) -> str:
 
 def _labels(node: Node) -> Mapping[str, str]:
     return (node.metadata.labels if node.metadata else None) or {}
-
-
-def _shorten(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 # The first KubeVirt with `runStrategy: Once`.

@@ -114,16 +114,16 @@ def read_lines(name: str, content: bytes) -> Iterator[Line]:
         )
 
 
-def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window, ...]]:
+def parse_iops_log(text: str) -> Mapping[Op, tuple[Window, ...]]:
     """Compute IOPS per window and direction, summed over the jobs of the log.
 
-    For a log whose intervals are windows (`log_avg_msec`). Several jobs write into one file, one
-    behind the other, so lines are gathered by window. A last window that is shorter than half of
-    `window_s` is left out: its rate is of a few I/Os. Raises FormatError with the line.
+    For a log whose intervals are one second (`log_avg_msec=1000`). Several jobs write into one
+    file, one behind the other, so lines are gathered by second. A last interval below half a second
+    is left out: its rate is of a few I/Os. Raises FormatError with the line.
     """
     columns = text.partition("\n")[0].count(",") + 1
     if columns in _COLUMNS and _plain(columns).fullmatch(text):
-        return _plain_windows(text, columns, window_s)
+        return _plain_windows(text, columns)
     sums: dict[Op, dict[int, float]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line.encode("utf-8", "replace"))
@@ -132,13 +132,13 @@ def parse_iops_log(text: str, window_s: float = 1.0) -> Mapping[Op, tuple[Window
                 f"line {number} of a fio log is not understood: {line[:80]!r}"
             )
         end_ms, value = int(match.group(1)), float(match.group(2))
-        window = round(end_ms / 1000 / window_s)
-        if abs(end_ms / 1000 - window * window_s) < window_s / 2 and window > 0:
+        window = round(end_ms / 1000)
+        if abs(end_ms / 1000 - window) < 0.5 and window > 0:
             slot = sums.setdefault(DIRECTIONS[int(match.group(3))], {})
             slot[window] = slot.get(window, 0.0) + value
     return {
         op: tuple(
-            Window(end_s=window * window_s, value=value) for window, value in sorted(slots.items())
+            Window(end_s=float(window), value=value) for window, value in sorted(slots.items())
         )
         for op, slots in sums.items()
     }
@@ -152,13 +152,13 @@ def _plain(columns: int) -> re.Pattern[str]:
     )
 
 
-def _plain_windows(text: str, columns: int, window_s: float) -> Mapping[Op, tuple[Window, ...]]:
+def _plain_windows(text: str, columns: int) -> Mapping[Op, tuple[Window, ...]]:
     """Parse a plain log as `parse_iops_log`, several times as fast."""
     table = np.fromstring(text.rstrip("\n").replace("\n", ","), dtype=np.int64, sep=",")
     table = table.reshape(-1, columns)
     ends_s = table[:, 0] / 1000
-    windows = np.rint(ends_s / window_s)
-    taken = (np.abs(ends_s - windows * window_s) < window_s / 2) & (windows > 0)
+    windows = np.rint(ends_s)
+    taken = (np.abs(ends_s - windows) < 0.5) & (windows > 0)
     windows, values, ways = windows[taken], table[taken, 1], table[taken, 2]
     found: dict[Op, tuple[Window, ...]] = {}
     for way in dict.fromkeys(ways.tolist()):
@@ -167,7 +167,7 @@ def _plain_windows(text: str, columns: int, window_s: float) -> Mapping[Op, tupl
         if (places[1:] <= places[:-1]).any():  # several jobs
             places, slot = np.unique(places, return_inverse=True)
             sums = np.bincount(slot, weights=sums)
-        pairs = zip((places * window_s).tolist(), sums.tolist(), strict=True)
+        pairs = zip(places.tolist(), sums.tolist(), strict=True)
         found[DIRECTIONS[way]] = tuple(map(Window._make, pairs))
     return found
 

@@ -302,9 +302,7 @@ def _heat_cell(found: MetricFigure | None, metric: Metric, best: float | None) -
 # --- trade-off ----------------------------------------------------------------------------------
 
 
-def trade_off(
-    ranking: Ranking, protections: Mapping[str, Protection], *, chart_id: str = "trade-off-chart"
-) -> LineChart | None:
+def trade_off(ranking: Ranking, protections: Mapping[str, Protection]) -> LineChart | None:
     """Chart the score over the usable capacity, by the failures that a target survives; None where
     fewer than two targets have all three."""
     points = [
@@ -326,7 +324,7 @@ def trade_off(
     best = Line(label="", series=len(survived), points=tuple(front))
     labels = chart_labels(name for *_, name in points)
     return LineChart(
-        id=chart_id,
+        id="trade-off-chart",
         title="Score over usable capacity",
         series=(
             *(f"survives {count_text(losses, 'loss', 'losses')}" for losses in survived),

@@ -81,8 +81,8 @@ def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
     return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
 
 
-def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
-    return mark(_VERDICTS.get(verdict, ("circle", ""))[0], verdict_class(verdict), x, y, title)
+def verdict_mark(verdict: str, x: str, y: str) -> str:
+    return mark(_VERDICTS.get(verdict, ("circle", ""))[0], verdict_class(verdict), x, y)
 
 
 def verdict_class(verdict: str) -> str:

@@ -177,15 +177,15 @@ _LOG_LINES = st.lists(
 )
 
 
-@given(lines=_LOG_LINES, more=st.integers(0, 4), window_s=st.sampled_from([1.0, 0.5, 2.0, 0.3]))
+@given(lines=_LOG_LINES, more=st.integers(0, 4))
 def test_a_log_as_fio_writes_it_is_read_as_one_with_other_blanks(
-    lines: list[tuple[int, int, int]], more: int, window_s: float
+    lines: list[tuple[int, int, int]], more: int
 ) -> None:
     """Plain logs are read by columns, all others line by line."""
     rows = [", ".join(map(str, (*line, *[0] * more))) for line in lines]
     plain = "\n".join(rows) + "\n"
-    by_columns = parse_iops_log(plain, window_s)
-    by_lines = parse_iops_log(plain.replace(",", " ,", 1), window_s)
+    by_columns = parse_iops_log(plain)
+    by_lines = parse_iops_log(plain.replace(",", " ,", 1))
     assert list(by_columns.items()) == list(by_lines.items())
 
 

@@ -253,8 +253,8 @@ def _facts_files(comparison: Comparison) -> list[str]:
     return list(dict.fromkeys(cluster.facts.file for cluster in clusters if cluster.facts))
 
 
-def _differences(comparison: Comparison, *, explained: bool = True) -> Section:
-    shown = differences_table(comparison, explained=explained)
+def _differences(comparison: Comparison) -> Section:
+    shown = differences_table(comparison)
     blocks: list[Block] = [shown] if shown else []
     unlike = (
         (

@@ -43,44 +43,26 @@ _Item = TypeVar("_Item")
 # Above this ratio the small values of a linear axis would lie on its first pixels.
 _LOG_FROM_RATIO = 30.0
 
-# More rows per plot make a page too large.
-DRAWN_ROWS = 40
-
 
 def dot_plots(
     anchor: str,
     figures: Sequence[CellFigure],
     rate: Metric,
     marks: Marks,
-    budget: PageBudget | None = None,
 ) -> tuple[DotPlot, ...]:
-    """Plot rate and latency of each operation of a workload, a row per target.
-
-    With a `budget` only the fastest of very many targets, which the title states, and no plot of
-    a single dot.
-    """
+    """Plot rate and latency of each operation of a workload, a row per target."""
     plots = []
     groups: dict[tuple[str, str, Op | None], list[CellFigure]] = {}
     for figure in figures:
         groups.setdefault((figure.workload, figure.level, figure.op), []).append(figure)
     named = _names(list(groups), always_op=True)
     for number, (key, rows) in enumerate(groups.items(), start=1):
-        shown = rows
-        if budget is not None:
-            shown = keep_largest(rows, lambda row: row.metric(rate).value or 0.0, DRAWN_ROWS)
-        among = f"the {len(shown)} fastest of {len(rows)}" if len(shown) < len(rows) else ""
-        for kind, metric in (("rate", rate), ("latency", _latency_metric(shown))):
-            parts = (*named[key], title(metric), among)
-            heading = " · ".join(filter(None, parts))
-            plot = _plot(f"plot-{anchor}-{number}-{kind}", heading, metric, shown, marks)
-            if plot and (budget is None or _worth(plot, budget)):
+        for kind, metric in (("rate", rate), ("latency", _latency_metric(rows))):
+            heading = " · ".join((*named[key], title(metric)))
+            plot = _plot(f"plot-{anchor}-{number}-{kind}", heading, metric, rows, marks)
+            if plot:
                 plots.append(plot)
     return tuple(plots)
-
-
-def _worth(plot: DotPlot, budget: PageBudget) -> bool:
-    dots = sum(len(row.dots) for row in plot.rows)
-    return dots > 1 and budget.allows("every trial", len(plot.rows) + dots)
 
 
 def keep_largest(items: Sequence[_Item], size: Callable[[_Item], float], most: int) -> list[_Item]:
