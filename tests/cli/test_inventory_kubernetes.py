@@ -96,7 +96,8 @@ def test_a_folder_with_both(leadline: Leadline, tmp_path: Path) -> None:
 def test_two_folders(leadline: Leadline) -> None:
     both = ("inventory", "--from-dir", MULTI, "--against", SINGLE)
     out = leadline(*both, "--format", "markdown").out
-    assert "differences of" in out.splitlines()[0]
+    assert out.startswith("# Configuration differences")
+    assert "differences of" in out
     assert "odf.failure\\_domain" in out
     assert "take longer the farther apart the copies are" in out
     validator = jsonschema.Draft202012Validator(
@@ -110,9 +111,11 @@ def test_two_folders(leadline: Leadline) -> None:
     assert answer["against"]["baseline"] == str(SINGLE)
 
 
-def test_two_folders_of_ceph(leadline: Leadline) -> None:
+def test_two_folders_of_ceph(leadline: Leadline, tmp_path: Path) -> None:
     folders = [RECORDED.parent / f"ceph-{name}-az" for name in ("multi", "single")]
     both = ("inventory", "--from-dir", folders[0], "--against", folders[1])
+    assert leadline(*both, "-o", tmp_path / "both.html").status == 0
+    assert (tmp_path / "both.html").read_text().count('class="boxes"') == 2
     answer = json.loads(leadline(*both, "--format", "json").out)
     told = {one["path"] for one in answer["against"]["differences"]}
     assert "topology.crush_levels" in told

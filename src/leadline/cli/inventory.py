@@ -195,7 +195,8 @@ def _document(
         from leadline.analysis.explain.conditions import differing
         from leadline.report.pages.inventory_diff import against_document
 
-        return against_document(str(against), source, differing(baseline, system))
+        names = (str(against), source.removeprefix("dumps of "))
+        return against_document(names, (baseline, system), differing(baseline, system))
     if system.kubernetes is not None:
         from leadline.report.pages.inventory_kubernetes import kubernetes_document
 

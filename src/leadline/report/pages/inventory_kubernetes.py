@@ -371,27 +371,29 @@ def _cores(node: Node) -> float | None:
 
 def _topology(inventory: KubernetesInventory) -> Section:
     """Draw the nodes by zone next to the state of the cluster."""
+    if not inventory.nodes:
+        return section("Topology", "topology")
+    state = facts_table("state", kubernetes_rows(inventory)[1:])
+    parts: list[tuple[str, tuple[Block, ...]]] = [("Nodes by zone", (draw_nodes(inventory),))]
+    parts += [("State", (state,))] if state else []
+    return section("Topology", "topology", Columns(parts=tuple(parts)))
+
+
+def draw_nodes(inventory: KubernetesInventory, *, marked: bool = False) -> Tree:
+    """Draw the nodes in their zones; `marked` zones stand out."""
     zones: dict[str, list[Branch]] = {}
     for node in sorted(inventory.nodes, key=lambda node: natural(node.name)):
         zones.setdefault(node.zone, []).append(_box(node))
-    if not zones:
-        return section("Topology", "topology")
-    if list(zones) == [""]:
-        roots = tuple(zones[""])
-    else:
-        roots = tuple(
-            Branch(
-                label=f"zone {name}" if name else "without zone",
-                note=count_text(len(boxes), "node"),
-                below=tuple(boxes),
-            )
-            for name, boxes in sorted(zones.items())
+    roots = tuple(
+        Branch(
+            label=f"zone {name}" if name else "without zone",
+            note=count_text(len(boxes), "node"),
+            below=tuple(boxes),
+            strong=marked,
         )
-    tree = Tree(caption="Nodes by zone", roots=cut_boxes(roots), boxes=True)
-    state = facts_table("state", kubernetes_rows(inventory)[1:])
-    parts: list[tuple[str, tuple[Block, ...]]] = [("Nodes by zone", (tree,))]
-    parts += [("State", (state,))] if state else []
-    return section("Topology", "topology", Columns(parts=tuple(parts)))
+        for name, boxes in sorted(zones.items())
+    )
+    return Tree(caption="Nodes by zone", roots=cut_boxes(roots), boxes=True)
 
 
 def _box(node: Node) -> Branch:

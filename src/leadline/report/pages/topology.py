@@ -34,7 +34,7 @@ def draw_cluster(inventory: CephInventory, name: str, marked: Iterable[str] | No
             for pool in inventory.pools
             if pool.rule and pool.rule.failure_domain
         )
-    starts = tuple(f"{level} " for level in marked)
+    starts = tuple("osd." if level == "osd" else f"{level} " for level in marked)
     boxes = cut_boxes(crush_tree(inventory).roots, _MOST_BOXES)
     roots = tuple(_marked(root, starts) for root in boxes)
     return Tree(caption=f"CRUSH tree of {short(name)}", roots=roots, boxes=True)
@@ -176,11 +176,11 @@ def _count(branches: Sequence[Branch], depth: int) -> int:
 
 
 def _marked(branch: Branch, starts: tuple[str, ...]) -> Branch:
-    return replace(
-        branch,
-        below=tuple(_marked(inner, starts) for inner in branch.below),
-        strong=bool(starts) and branch.label.startswith(starts),
-    )
+    strong = bool(starts) and branch.label.startswith(starts)
+    if strong and branch.label.startswith("osd."):
+        return replace(branch, note="", value=branch.note, strong=True)
+    below = tuple(_marked(inner, starts) for inner in branch.below)
+    return replace(branch, below=below, strong=strong)
 
 
 def _deepest(roots: Sequence[Branch]) -> str:
