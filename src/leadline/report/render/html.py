@@ -263,8 +263,11 @@ def _cells(
         parts.append("<td" if index else '<th scope="row"')
         if classes:
             parts.append(f' class="{" ".join(classes)}"')
-        parts.append(_sort_key(cell, number=number))
-        if note := cell.note or (cell.text if len(cell.text) > _CUT else ""):
+        # Only filterable tables are sorted; cells of others, but for the names, show all their text.
+        if table.filterable:
+            parts.append(_sort_key(cell, number=number))
+        note = cell.note or (cell.text if len(cell.text) > _CUT else "")
+        if note and (note != cell.text or table.filterable or not index):
             parts.append(f' title="{escape(note)}"')
         parts.append(f">{gauge(cell, column)}{_text(cell)}")
         if slot:

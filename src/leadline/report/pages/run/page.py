@@ -208,7 +208,7 @@ def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
         replace(
             section,
             blocks=tuple(block for block in section.blocks if not isinstance(block, Table)),
-            sections=tuple(inner for inner in section.sections if inner.id != "bottlenecks"),
+            sections=tuple(inner for inner in section.sections if inner.id != "load-bottlenecks"),
         )
         for section in _tables(sections)
     )
