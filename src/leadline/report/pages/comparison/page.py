@@ -14,11 +14,11 @@ from leadline.report.document import (
     Bullets,
     Choices,
     Document,
-    Marks,
     Paragraph,
     Section,
-    shorten_levels,
 )
+from leadline.report.marks import Marks
+from leadline.report.pages.comparison.changes import brief_table, changes_sections
 from leadline.report.pages.comparison.charts import (
     bar_charts,
     explanation_chart,
@@ -33,8 +33,6 @@ from leadline.report.pages.comparison.method import method_section
 from leadline.report.pages.comparison.overview import front_blocks, shows_all
 from leadline.report.pages.comparison.tables import (
     SideMarks,
-    brief_table,
-    changes_sections,
     differences_table,
     findings_table,
     matrix_table,
@@ -63,7 +61,9 @@ from leadline.report.words import (
     band_text,
     count_text,
     listed,
+    place,
     short,
+    short_levels,
     where,
 )
 
@@ -76,54 +76,54 @@ def comparison_document(
 ) -> Document:
     """Build the whole page; the same comparison gives the same document. `verifications` are of the
     comparison's runs, in their order."""
-    marks = SideMarks(comparison)
-    document = Document(
-        title=_title(comparison),
-        subtitle=_subtitle(comparison),
-        summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
-        sections=(
-            *_explanations(comparison, tabled=True),
-            *_latency(comparison),
-            *_trials(comparison),
-            *(_findings(marks, comparison) if comparison.cells else ()),
-            _differences(comparison),
-            *changes_sections(comparison, marks, charted=not shows_all(comparison)),
-            *_scorecards(comparison),
-            *_totals(comparison),
-            _matrix(comparison),
-            _systems(comparison),
-            *redaction_sections(*comparison.runs),
-            method_section(comparison),
-        ),
-        marked=marks.all,
-        front=front_blocks(comparison),
-    )
-    return shorten_levels(document, (cell.level for cell in comparison.cells))
+    with short_levels(cell.level for cell in comparison.cells) as shared:
+        marks = SideMarks(comparison)
+        return Document(
+            title=_title(comparison),
+            subtitle=place(_subtitle(comparison), shared),
+            summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
+            sections=(
+                *_explanations(comparison, tabled=True),
+                *_latency(comparison),
+                *_trials(comparison),
+                *(_findings(marks, comparison) if comparison.cells else ()),
+                _differences(comparison),
+                *changes_sections(comparison, marks, charted=not shows_all(comparison)),
+                *_scorecards(comparison),
+                *_totals(comparison),
+                _matrix(comparison),
+                _systems(comparison),
+                *redaction_sections(*comparison.runs),
+                method_section(comparison),
+            ),
+            marked=marks.all,
+            front=front_blocks(comparison),
+        )
 
 
 def comparison_summary(comparison: Comparison) -> Document:
     """Build the terminal answer: key finding, rates, explanation and configuration differences."""
-    marks = SideMarks(comparison)
-    changes = Section(
-        heading="Changes",
-        id="changes",
-        blocks=(brief_table("changes-brief", comparison, marks),),
-    )
-    document = Document(
-        title=_title(comparison),
-        subtitle=_subtitle(comparison),
-        summary=summary(comparison),
-        sections=(
-            *([changes] if comparison.cells else ()),
-            *_explanations(comparison),
-            # The possible effects of differences are too long for a terminal.
-            _differences(comparison, explained=False),
-            *_findings(marks, without_info=True),
-            _bottom_line(comparison),
-        ),
-        marked=marks.all,
-    )
-    return shorten_levels(document, (cell.level for cell in comparison.cells))
+    with short_levels(cell.level for cell in comparison.cells) as shared:
+        marks = SideMarks(comparison)
+        changes = Section(
+            heading="Changes",
+            id="changes",
+            blocks=(brief_table("changes-brief", comparison, marks),),
+        )
+        return Document(
+            title=_title(comparison),
+            subtitle=place(_subtitle(comparison), shared),
+            summary=summary(comparison),
+            sections=(
+                *([changes] if comparison.cells else ()),
+                *_explanations(comparison),
+                # The possible effects of differences are too long for a terminal.
+                _differences(comparison, explained=False),
+                *_findings(marks, without_info=True),
+                _bottom_line(comparison),
+            ),
+            marked=marks.all,
+        )
 
 
 def comparison_section(comparison: Comparison, marks: Marks) -> Section:

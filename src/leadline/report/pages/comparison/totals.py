@@ -13,7 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
-from leadline.report.cells import number_column, quantity, table, word
+from leadline.report.cells import absent, number_column, quantity, table, word
 from leadline.report.document import (
     Bar,
     BarChart,
@@ -24,10 +24,10 @@ from leadline.report.document import (
     Scale,
     Table,
 )
+from leadline.report.pages.comparison.changes import CellKey, change_and_verdict, key_of
 from leadline.report.pages.comparison.charts import leveled_cells
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.headline import having, rates
-from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
 from leadline.report.pages.inventory import state_rows
 from leadline.report.pages.inventory_kubernetes import kubernetes_rows
 from leadline.report.pages.run.charts import keep_largest, value_axis
@@ -38,6 +38,7 @@ from leadline.report.words import (
     change_text,
     count_text,
     judged,
+    level_name,
     listed,
     place,
     ratios,
@@ -70,7 +71,7 @@ def read_write_table(comparison: Comparison) -> Table | None:
         columns += [number_column(title, number), Column(title="verdict", rank=number + 1)]
     rows = []
     for key, own in both.items():
-        row = [word(name) for name in key[: 2 + leveled]]
+        row = [word(level_name(name)) for name in key[: 2 + leveled]]
         for op, rate, _ in shown:
             row += change_and_verdict(own.get((op, rate)))
         rows.append(row)
@@ -116,7 +117,7 @@ def _tally(cells: Sequence[ComparedCell]) -> list[Cell]:
 def _range(cells: Sequence[ComparedCell]) -> Cell:
     found = ratios(judged(cells))
     if not found:
-        return nothing("no cell has a verdict")
+        return absent("no cell has a verdict")
     low, high = min(found), max(found)
     return quantity(range_text(change_text(low), change_text(high)), low)
 
@@ -158,7 +159,7 @@ def _mean(cells: Sequence[ComparedCell], wanted: int) -> Cell:
     ]
     lacking = len(chosen) - len(usable) + max(wanted - len(cells), 0)
     if lacking or not usable:
-        return nothing(f"incomplete: {lacking} of its cells are not comparable")
+        return absent(f"incomplete: {lacking} of its cells are not comparable")
     ratio = geometric_mean(ratios(usable))
     unsure = len(having(usable, Verdict.INCONCLUSIVE))
     note = f"over {len(usable)} cells" + (f", {unsure} of them inconclusive" if unsure else "")

@@ -31,10 +31,10 @@ from leadline.report.document import (
     Document,
     HeatMap,
     LineChart,
-    Marks,
     Section,
     Table,
 )
+from leadline.report.marks import Marks
 from leadline.report.pages.comparison.charts import MOST_ROWS, delta_chart, ratio_scale
 from leadline.report.pages.comparison.method import command
 from leadline.report.pages.comparison.page import (
