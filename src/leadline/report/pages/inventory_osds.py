@@ -63,11 +63,16 @@ def osds_section(inventory: CephInventory) -> Section:
 
 
 def _levels(buckets: Iterable[Distribution]) -> list[list[Distribution]]:
-    """Group the buckets by level, without levels of one bucket."""
+    """Group the buckets by level, without levels of one bucket, and without those whose buckets have
+    one OSD each: the table of OSDs has their numbers."""
     levels: dict[str, list[Distribution]] = {}
     for bucket in buckets:
         levels.setdefault(bucket.level, []).append(bucket)
-    return [own for level, own in levels.items() if len(own) > 1 or level == "host"]
+    return [
+        own
+        for level, own in levels.items()
+        if (len(own) > 1 or level == "host") and max(one.osds for one in own) > 1
+    ]
 
 
 def _shown(own: Sequence[Distribution]) -> list[Distribution]:

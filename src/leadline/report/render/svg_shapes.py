@@ -75,10 +75,12 @@ def shape(series: int) -> str:
 
 
 def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
-    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class."""
+    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class, empty for that of the
+    element around it."""
     tooltip = titled(title)
     end = f">{tooltip}</use>" if tooltip else "/>"
-    return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
+    own = f' class="{style}"' if style else ""
+    return f'<use href="#shape-{kind}"{own} x="{x}" y="{y}"{end}'
 
 
 def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
