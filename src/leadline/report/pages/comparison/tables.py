@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 
 from leadline.analysis.comparison import Comparison, Side
-from leadline.analysis.explain.accounts import Share
+from leadline.analysis.explain.accounts import Account, Estimate, Share
 from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.figures import CellFigure
 from leadline.findings import Finding, Severity
@@ -207,13 +208,17 @@ def _sign(mark: Mark | None) -> Cell:
     return Cell(text="", marks=(mark,) if mark else ())
 
 
-def round_trips_table(comparison: Comparison) -> Table | None:
-    """Build the expected and the measured added latency of each tested cell; None without any."""
+def round_trips_table(comparison: Comparison, *, brief: bool = False) -> Table | None:
+    """Build the expected and the measured added latency of each tested cell; None without any.
+
+    `brief`, for a terminal: only the tests with a result, without the I/O path.
+    """
     tested = [
         (found.cost, test)
         for found in comparison.explanations
         if isinstance(found, RoundTripCost)
         for test in found.tests
+        if not (brief and test.share.account is Account.INCONCLUSIVE)
     ]
     several = len({test.workload for _, test in tested}) > 1
 
@@ -223,33 +228,37 @@ def round_trips_table(comparison: Comparison) -> Table | None:
     rows = [
         (
             Cell(text=name(test.target, test.workload, test.level, test.op.value)),
-            path_text(cost),
-            round_trips_text(cost),
-            Cell(text=estimate_text(test.expected), sort=test.expected.value),
-            Cell(text=estimate_text(test.measured), sort=test.measured.value)
-            if test.measured
-            else absent("no interval"),
-            _explained(test.share),
+            *(() if brief else (path_text(cost), round_trips_text(cost))),
+            _estimate(test.expected, brief=brief),
+            _estimate(test.measured, brief=brief) if test.measured else absent("no interval"),
+            *_explained(test.share, brief=brief),
         )
         for cost, test in tested
     ]
     if not rows:
         return None
-    columns: list[str | Column] = [
-        "cell",
-        Column(title="I/O path", rank=2),
-        Column(title="round trips of an I/O", rank=2),
-        number_column("expected"),
-        number_column("measured"),
-        "share explained by round trips",
-    ]
-    caption = "Added latency by round trips"
+    path = [Column(title=title, rank=2) for title in ("I/O path", "round trips of an I/O")]
+    columns: list[str | Column] = ["cell", *(() if brief else path)]
+    columns += [number_column("expected"), number_column("measured")]
+    columns += (
+        [number_column("explained"), "network distance"]
+        if brief
+        else ["share explained by round trips"]
+    )
+    caption = "" if brief else "Added latency by round trips"
     return table("round-trips", columns, rows, caption=caption, filterable=len(rows) > 12)
 
 
-def _explained(share: Share) -> Cell:
+def _estimate(estimate: Estimate, *, brief: bool) -> Cell:
+    shown = replace(estimate, low=estimate.value, high=estimate.value) if brief else estimate
+    return Cell(text=estimate_text(shown), sort=estimate.value)
+
+
+def _explained(share: Share, *, brief: bool) -> tuple[Cell, ...]:
     texts = (explained_text(share), share.account.value)
-    return Cell(text=", ".join(filter(None, texts)), sort=share.value)
+    if brief:
+        return tuple(Cell(text=text) for text in texts)
+    return (Cell(text=", ".join(filter(None, texts)), sort=share.value),)
 
 
 def differences_table(comparison: Comparison, *, explained: bool = True) -> Table | None:

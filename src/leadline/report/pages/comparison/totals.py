@@ -175,9 +175,6 @@ def _refused(cell: ComparedCell) -> bool:
 
 # --- the two systems -----------------------------------------------------------------------------
 
-# Busy share from which the cores are the limit. The share is of whole trials: starting and ending
-# the engine takes about a tenth of one.
-BUSY = 0.80
 # Target, workload and level.
 _Work = tuple[str, str, str]
 _PATHS = 3
@@ -367,14 +364,3 @@ def _work_done(side: Side, system: int, comparison: Comparison) -> Mapping[_Work
         )
         for work, done in found.items()
     }
-
-
-def busy_text(shares: Mapping[CellKey, float]) -> str:
-    """Word the number of cells where the load generator's cores were the limit."""
-    busy = sum(share >= BUSY for share in shares.values())
-    if not busy:
-        return ""
-    return (
-        f"In {busy:,} of {count_text(len(shares), 'cell')} the load generator's CPU was at least "
-        f"{BUSY:.0%} busy: the client is the limit, and the storage may be faster."
-    )

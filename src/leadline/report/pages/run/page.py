@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leadline.analysis.comparison import By, Comparison
+from leadline.analysis.comparison import Comparison
 from leadline.analysis.figures import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS, CellFigure
 from leadline.analysis.ranking import Ranking
 from leadline.analysis.requirements import protections
@@ -144,7 +144,7 @@ def run_document(
             sections=(
                 *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
                 *(scorecard_sections(run, figures) if charts else ()),
-                *_folded(_compared(comparisons, marks), when=not charts),
+                *_folded(comparison_sections(comparisons, marks), when=not charts),
                 *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
                 *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
                 _results(run, figures, findings, marks, charts=charts),
@@ -192,13 +192,6 @@ def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
         for section in sections
     )
     return tuple(section for section in kept if section.blocks or section.sections)
-
-
-def _compared(comparisons: Sequence[Comparison], marks: Marks) -> tuple[Section, ...]:
-    """Compare clusters in tables, since they have a page of their own; labels also in words."""
-    found = comparison_sections(comparisons, marks)
-    labels = any(comparison.by is By.LABEL for comparison in comparisons)
-    return found if labels else _tables(found)
 
 
 def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
