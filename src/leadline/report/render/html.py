@@ -31,7 +31,7 @@ from leadline.report.document import (
 )
 from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
 from leadline.report.render.svg_gauges import gauge, gauge_axis
-from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
+from leadline.report.render.svg_shapes import DEFINITIONS, colour, verdict_style
 from leadline.version import __version__
 
 
@@ -163,6 +163,7 @@ def _environment(ready_to_print: bool) -> Environment:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
+        colour=colour,
         panel_legend=panel_legend,
         dots=_is_matrix,
         ending=_ending,

@@ -14,6 +14,7 @@ from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory
 from leadline.metrics import Metric, Op
 from leadline.report.document import (
+    SYSTEM_HUES,
     Bar,
     BarChart,
     BarGroup,
@@ -250,7 +251,7 @@ def _change(cell: ComparedCell) -> str:
 
 def _systems(comparison: Comparison) -> Iterable[Block]:
     sides = (comparison.baseline, comparison.candidate)
-    drawn = [_drawn(side) for side in sides]
+    drawn = [_drawn(side, hue) for side, hue in zip(sides, SYSTEM_HUES, strict=True)]
     if any(drawn):
         unknown = (Paragraph(text="No inventory."),)
         yield Columns(
@@ -279,7 +280,7 @@ def _systems(comparison: Comparison) -> Iterable[Block]:
         yield KeyValues(pairs=known)
 
 
-def _drawn(side: Side) -> tuple[Block, ...]:
+def _drawn(side: Side, hue: int) -> tuple[Block, ...]:
     """Draw the first Ceph cluster of a side: the CRUSH tree, failure domains marked."""
     for name in dict.fromkeys(
         side.run.plan.target(target).cluster for target in side.targets.values()
@@ -289,11 +290,11 @@ def _drawn(side: Side) -> tuple[Block, ...]:
         except LeadlineError:
             inventory = None  # the section of the systems reports it
         if inventory is not None:
-            return (draw_cluster(inventory, side.name),)
+            return (draw_cluster(inventory, side.name, hue),)
     return ()
 
 
-def draw_cluster(inventory: CephInventory, name: str) -> Tree:
+def draw_cluster(inventory: CephInventory, name: str, hue: int = 0) -> Tree:
     """Draw the CRUSH tree with the failure domains of the pools marked, without its deepest levels
     where a reader could not distinguish the boxes."""
     domains = {pool.rule.failure_domain for pool in inventory.pools if pool.rule}
@@ -303,7 +304,7 @@ def draw_cluster(inventory: CephInventory, name: str) -> Tree:
         depth -= 1
     marked = tuple(f"{domain} " for domain in domains if domain)
     boxes = tuple(_box(root, depth, marked) for root in roots)
-    return Tree(caption=f"CRUSH tree of {short(name)}", roots=boxes, boxes=True)
+    return Tree(caption=f"CRUSH tree of {short(name)}", roots=boxes, boxes=True, hue=hue)
 
 
 def _depth(branches: Sequence[Branch]) -> int:
@@ -340,6 +341,7 @@ def _round_trips(comparison: Comparison) -> BarChart | None:
         id="front-round-trip",
         title="Round trip between failure domains",
         series=system_names(comparison),
+        hues=SYSTEM_HUES,
         scale=scale,
         groups=(
             BarGroup(
