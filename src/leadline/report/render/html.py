@@ -29,7 +29,14 @@ from leadline.report.document import (
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
+from leadline.report.render.svg_charts import (
+    heat_ratio,
+    level,
+    line_plot,
+    lines_legend,
+    panel_legend,
+    row_chart,
+)
 from leadline.report.render.svg_gauges import gauge, gauge_axis
 from leadline.report.render.svg_shapes import DEFINITIONS, colour, verdict_style
 from leadline.version import __version__
@@ -174,6 +181,7 @@ def _environment(ready_to_print: bool) -> Environment:
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
+        lines_legend=lines_legend,
         file_name=_file_name,
         gauge_axis=lambda column: Markup(gauge_axis(column)),
         packed=_packed,
