@@ -7,7 +7,7 @@ import pytest
 from leadline.report.document import SYSTEM_HUES, LineChart, Stroke, Tile, Tiles
 from leadline.report.pages.scaling.overview import scaling_front, scaling_headline
 from leadline.report.pages.scaling.page import scaling_page
-from leadline.report.render.svg_charts import lines_legend
+from leadline.report.render.svg_lines import lines_legend
 from tests.unit.analysis.scaling.levels import Simulated, closed, refusal
 from tests.unit.report.pages.scaling.studies import LAW, offered, run_of, saturating, study_of
 
