@@ -26,6 +26,7 @@ from leadline.report.pages.comparison.headline import (
     rates,
     system_names,
     trials_of,
+    trials_of_each,
 )
 from leadline.report.words import (
     OP_NOUNS,
@@ -266,7 +267,12 @@ def _balance(comparison: Comparison, conclusive: Sequence[ComparedCell]) -> list
 def _basis(cells: Sequence[ComparedCell]) -> str:
     """Word the evidence of verdicts: `3 trials per system`."""
     evidence = {cell.judgement.evidence for cell in cells}
-    counts = [trials_of(cell) for cell in cells if cell.judgement.evidence is Evidence.TRIALS]
+    counts = [
+        number
+        for cell in cells
+        if cell.judgement.evidence is Evidence.TRIALS
+        for number in trials_of_each(cell)
+    ]
     parts = []
     if counts:
         noun = "trial" if max(counts) == 1 else "trials"
