@@ -291,7 +291,7 @@ def _cells(
         parts.append("<td" if index else '<th scope="row"')
         if classes:
             parts.append(f' class="{" ".join(classes)}"')
-        # Only filterable tables are sorted. In others, cells but for the names show their whole text.
+        # Only filterable tables are sorted. In others, all cells but names show their whole text.
         if table.filterable:
             parts.append(_sort_key(cell, number=number))
         note = cell.note or (cell.text if len(cell.text) > _CUT else "")
