@@ -57,6 +57,12 @@ def known_pairs(pairs: Iterable[tuple[str, str]]) -> KeyValues:
     return KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
 
 
+def facts_table(anchor: str, pairs: Iterable[tuple[str, str]], caption: str = "") -> Table | None:
+    """A table without a head: names and texts, of the pairs that have a text; None without any."""
+    rows = [pair for pair in pairs if pair[1]]
+    return table(anchor, ("", ""), rows, caption=caption) if rows else None
+
+
 def word(text: str, note: str = "") -> Cell:
     """A cell with a name or a word, sorted as text."""
     return Cell(text=text, sort=text, note=note or (text if len(text) > _LONG_NAME else ""))
@@ -166,6 +172,9 @@ def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
     findings = [finding for metric in figure.metrics for finding in metric.finding_marks]
     whole = figure.completed == figure.planned
     text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
+    means = [metric.repeats for metric in figure.metrics if metric.variation is not None]
+    if means:
+        text = f"mean of {max(means):,}"
     return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(findings))
 
 
