@@ -93,6 +93,8 @@ efficiency_interval  # JSON of scale
 baseline_run  # JSON of scale
 candidate_run  # JSON of scale
 doubts  # JSON of inventory
+acts  # JSON of inventory: whether the autoscaler changes the pool
+distribution  # JSON of inventory
 doubt  # JSON of plan
 prefill_bps_assumed  # JSON of plan
 claimed_volumes  # JSON of pools

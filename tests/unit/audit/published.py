@@ -88,7 +88,7 @@ def audit_output(output: EngineOutput | FormatError) -> tuple[Finding, ...]:
 def ask(trial: TrialEvidence, code: str) -> list[Finding]:
     """What one rule says of a trial and of its jobs."""
     rule = next(rule for rule in RULES if rule.code == code)
-    return [found for one in (trial, *trial.jobs) for found in rule.findings(one)]
+    return [found for one in walk_trials([trial]) for found in rule.findings(one)]
 
 
 def row(target: str = "pool", op: str = "read", **figures: object) -> str:
