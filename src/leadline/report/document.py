@@ -449,12 +449,15 @@ class HeatMap(_Chart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A node of a tree, with a note and its children; `strong` ones stand out."""
+    """A node of a tree, with a note and its children; `strong` ones stand out. A box shows its
+    `value` below the label, and where nothing is below it its `shade` as that of a heat map."""
 
     label: str
     note: str = ""
     below: tuple[Branch, ...] = ()
     strong: bool = False
+    value: str = ""
+    shade: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -271,7 +271,14 @@ def _octaves(sizes: Sizes) -> Counter[int]:
 
 def _line(number: int, name: str, sizes: Sizes, octaves: range) -> Line:
     counts = _octaves(sizes)
-    shares = [(octave, counts[octave], counts[octave] / sizes.requests) for octave in octaves]
+    # Between octaves without requests the line is straight.
+    shown = [
+        octave
+        for octave in octaves
+        if octave in (octaves[0], octaves[-1])
+        or any(counts[near] for near in (octave - 1, octave, octave + 1))
+    ]
+    shares = [(octave, counts[octave], counts[octave] / sizes.requests) for octave in shown]
     return Line(
         label=name,
         series=number,

@@ -200,17 +200,14 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
     drawing = _grid(plot) + _line("base", "0", "100%")
     if row.value is not None:
         x = at(plot, row.value)
-        drawing += _line("mid", x, x, 2, 18, f"{plot.mark} {row.text}")
+        drawing += _line("mid", x, x, 2, 18)
     for dot in row.dots:
         style = "odd" if dot.outlier else "dot"
-        x = at(plot, dot.value)
-        drawing += (
-            f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(_trial(dot))}</circle>'
-        )
+        drawing += f'<circle class="{style}" cx="{at(plot, dot.value)}" cy="10" r="4.5"/>'
     track = Track(
         drawing=drawing,
         end=row.text,
-        description="; ".join([row.text, *(f"{dot.trial} {dot.text}" for dot in row.dots)]),
+        description="; ".join([row.text, *map(_trial, row.dots)]),
         absent=row.value is None,
         marks=row.marks,
     )

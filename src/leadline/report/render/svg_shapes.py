@@ -75,10 +75,12 @@ def shape(hue: int) -> str:
 
 
 def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
-    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class."""
+    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class, empty for that of the
+    element around it."""
     tooltip = titled(title)
     end = f">{tooltip}</use>" if tooltip else "/>"
-    return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
+    own = f' class="{style}"' if style else ""
+    return f'<use href="#shape-{kind}"{own} x="{x}" y="{y}"{end}'
 
 
 def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
@@ -128,8 +130,8 @@ def share(axis: Scale, value: float) -> float:
 
 
 def percent(part: float) -> str:
-    """A share of a plot's width or height as SVG writes it: `42.13%`."""
-    return f"{100 * part:.4g}%"
+    """A share of a plot's width or height as SVG writes it: `42.1%`, less than a pixel off."""
+    return f"{100 * part:.3g}%"
 
 
 def at(axis: Scale, value: float) -> str:

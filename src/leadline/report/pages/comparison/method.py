@@ -13,7 +13,7 @@ from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.report.cells import table
 from leadline.report.document import Block, Code, Section
-from leadline.report.pages.comparison.headline import having, rates, trials_of
+from leadline.report.pages.comparison.headline import having, rates, trials_of_each
 from leadline.report.pages.comparison.takeaways import REPEATS, false_positive_rate
 from leadline.report.pages.run.conditions import engine_texts
 from leadline.report.words import (
@@ -93,7 +93,12 @@ def _noise_floor(comparison: Comparison) -> str:
 def _trials(comparison: Comparison) -> str:
     """`3 per system and cell`, and the cells without enough."""
     cells = rates(comparison) or comparison.cells
-    known = [trials_of(cell) for cell in cells if cell.verdict is not Verdict.NOT_COMPARABLE]
+    known = [
+        count
+        for cell in cells
+        if cell.verdict is not Verdict.NOT_COMPARABLE
+        for count in trials_of_each(cell)
+    ]
     if not known:
         return ""
     span = f"{min(known):,}" if min(known) == max(known) else f"{min(known):,} to {max(known):,}"
