@@ -42,6 +42,7 @@ from leadline.report.document import (
     Section,
     Strip,
     StripChart,
+    StripEvent,
     StripRow,
     StripTrack,
     Stroke,
@@ -62,6 +63,12 @@ METRICS = (("iops", "IOPS"), ("p99", "p99 latency"))
 RATIOS = (0.731, 1.42, 1.01, 0.93, None, 1.08)
 MARK = Mark(label="W1", code="not-steady", severity=Severity.WARNING)
 ERROR = Mark(label="E1", code="cache-served-reads", severity=Severity.ERROR)
+
+
+EVENTS = (
+    StripEvent(begin_s=1.0, end_s=2.0, kind="cluster", text=f"1 to 2 s: OSD_DOWN {HOSTILE}"),
+    StripEvent(begin_s=0.0, end_s=4.0, kind="client", text=f"client {LONG} straggles"),
+)
 
 
 def change_text(ratio: float) -> str:
@@ -281,7 +288,7 @@ def strip_chart(anchor: str = "strips", *, panel: bool = False) -> StripChart:
                     StripTrack(
                         series=series,
                         strips=tuple(
-                            Strip(spans=spans, end_s=4.0, text=f"trial {name}")
+                            Strip(spans=spans, end_s=4.0, text=f"trial {name}", events=EVENTS)
                             for spans in (whole, (*whole[:1], *whole[2:]))
                         ),
                         text="▲ CV 16 %" if series else "CV 4 %",

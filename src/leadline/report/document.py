@@ -276,13 +276,24 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StripEvent:
+    """What happened from `begin_s` to `end_s` of a trial. `kind` is in the legend."""
+
+    begin_s: float
+    end_s: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
     """A trial over time: the mean rate in each span of (begin, end) seconds, in order of time.
-    Seconds before `end_s` that are in no span have no sample."""
+    Seconds before `end_s` that are in no span have no sample. Events may overlap."""
 
     spans: tuple[tuple[float, float, float], ...]
     end_s: float
     text: str
+    events: tuple[StripEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

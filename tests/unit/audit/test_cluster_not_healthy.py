@@ -15,7 +15,13 @@ from leadline.archive.reader import Run
 from leadline.audit.evidence import Place, TrialEvidence
 from leadline.audit.registry import audit, page
 from leadline.audit.rule import RuleFinding
-from leadline.audit.rules.cluster_not_healthy import CHECKS, Weight, check
+from leadline.audit.rules.cluster_not_healthy import (
+    CHECKS,
+    Disturbance,
+    Weight,
+    check,
+    find_disturbances,
+)
 from leadline.findings import Finding, Severity
 from leadline.formats.ceph.status import ClusterSample, parse_cluster_log
 from leadline.inventory.layer import Layer, LayerKind
@@ -485,3 +491,33 @@ def test_the_page_lists_the_effect_of_every_check() -> None:
         # Its flags that stop I/O stand in a row of their own, above.
         expected = "error" if code == "OSDMAP_FLAGS" else counts[weight]
         assert effects[code].startswith(expected), code
+
+
+# --- disturbances over time -----------------------------------------------------------------------
+
+
+def disturbed(name: str, *kinds: LayerKind) -> list[Disturbance]:
+    log = parse_cluster_log((RECORDED / name / layout.CLUSTER).read_bytes())
+    return find_disturbances(log, [Layer(kind=kind, name="") for kind in kinds])
+
+
+def test_disturbances_have_the_seconds_half_way_to_the_next_sample() -> None:
+    found = disturbed("osd-killed")
+    down = next(one for one in found if one.name == "OSD_DOWN")
+    log = parse_cluster_log((RECORDED / "osd-killed" / layout.CLUSTER).read_bytes())
+    codes = [
+        sample.elapsed_s
+        for sample in log
+        if isinstance(sample, ClusterSample)
+        and any(one.code == "OSD_DOWN" for one in sample.status.checks)
+    ]
+    assert down.begin_s == pytest.approx(codes[0] - 1.0, abs=0.1)
+    assert down.end_s == pytest.approx(codes[-1] + 1.0, abs=0.1)
+    assert [one.begin_s for one in found] == sorted(one.begin_s for one in found)
+    assert not any(one.unavailable for one in found)
+
+
+def test_a_scrub_is_a_disturbance_and_quiet_is_none() -> None:
+    assert {one.name for one in disturbed("deep-scrub")} == {"PGs being scrubbed"}
+    assert disturbed("quiet") == []
+    assert find_disturbances((), ()) == []

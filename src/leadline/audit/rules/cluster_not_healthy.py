@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -20,7 +20,7 @@ from leadline.formats.ceph.status import (
     MissedSample,
 )
 from leadline.formats.result import FormatError
-from leadline.inventory.layer import LayerKind
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.units import format_duration
 
 # The PG states of a status can be this old: OSDs report every 5 s (mgr_stats_period), the manager
@@ -176,6 +176,55 @@ class _Problem:
     harmless: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """A problem of the cluster from `begin_s` to `end_s`, in seconds since the watch of the trial
+    began. Its ends are half way to the samples without it. `detail` has its extent."""
+
+    name: str
+    detail: str
+    begin_s: float
+    end_s: float
+    unavailable: bool
+
+
+def find_disturbances(
+    cluster: Sequence[ClusterSample | MissedSample], stack: Sequence[Layer]
+) -> list[Disturbance]:
+    """Return what disturbed the cluster during a trial, by time; `stack` are the layers of its
+    target."""
+    times = [sample.elapsed_s for sample in cluster]
+    places = [at for at, sample in enumerate(cluster) if isinstance(sample, ClusterSample)]
+    samples = [sample for sample in cluster if isinstance(sample, ClusterSample)]
+    if not samples:
+        return []
+    edges = _edges(times)
+    problems = _problems(samples, list(find_changes(samples)), cephfs=_may_use_cephfs(stack))
+    found = [
+        Disturbance(
+            name=problem.name,
+            detail=problem.detail,
+            begin_s=edges[places[stretch[0]]],
+            end_s=edges[places[stretch[-1]] + 1],
+            unavailable=problem.unavailable,
+        )
+        for problem in problems
+        if not problem.harmless
+        for stretch in stretches(sorted(problem.samples))
+    ]
+    return sorted(found, key=lambda one: (one.begin_s, one.name))
+
+
+def _problems(
+    samples: list[ClusterSample], changes: list[DaemonChange], *, cephfs: bool
+) -> Iterator[_Problem]:
+    yield from _availability(samples)
+    yield from _checks(samples, cephfs)
+    yield from _work(samples)
+    yield from _changes(samples)
+    yield from _daemons(changes, cephfs)
+
+
 def _disturbance(
     samples: list[ClusterSample],
     spans: list[float],
@@ -184,11 +233,7 @@ def _disturbance(
 ) -> Iterator[RuleFinding]:
     before = trial.cluster_before
     found = [
-        *_availability(samples),
-        *_checks(samples, _may_use_cephfs(trial)),
-        *_work(samples),
-        *_changes(samples),
-        *_daemons(changes, _may_use_cephfs(trial)),
+        *_problems(samples, changes, cephfs=_may_use_cephfs(trial.stack)),
         *(_since(before.status, samples) if before else ()),
     ]
     problems = [problem for problem in found if not problem.harmless]
@@ -276,9 +321,9 @@ def _availability(samples: list[ClusterSample]) -> Iterator[_Problem]:
         )
 
 
-def _may_use_cephfs(trial: TrialEvidence) -> bool:
+def _may_use_cephfs(stack: Sequence[Layer]) -> bool:
     """Whether the trial's I/O may need an MDS: it does not on an image, or in a pool itself."""
-    kinds = {layer.kind for layer in trial.stack}
+    kinds = {layer.kind for layer in stack}
     return LayerKind.IMAGE not in kinds and kinds != {LayerKind.POOL}
 
 
@@ -451,8 +496,11 @@ def _where(samples: list[ClusterSample], holds: Callable[[ClusterStatus], bool])
 
 def _spans(times: list[float]) -> list[float]:
     """Return the seconds of each sample: half of the time to its neighbours."""
-    edges = [times[0], *((before + after) / 2 for before, after in pairwise(times)), times[-1]]
-    return [after - before for before, after in pairwise(edges)]
+    return [after - before for before, after in pairwise(_edges(times))]
+
+
+def _edges(times: list[float]) -> list[float]:
+    return [times[0], *((before + after) / 2 for before, after in pairwise(times)), times[-1]]
 
 
 def _format_problem(problem: _Problem, times: list[float]) -> str:

@@ -262,26 +262,44 @@ def _strips(chart: StripChart, row: StripRow) -> Row:
 
 def _strip_track(chart: StripChart, track: StripTrack, highest: float) -> Track:
     slot = _STRIPS_WIDTH / max(1, len(track.strips))
-    lost, areas = "", ""
+    lost, areas, events = "", "", ""
+    texts: list[str] = []
     for index, strip in enumerate(track.strips):
         left, wide = index * slot, slot - _STRIPS_GAP
         areas += _strip_area(strip, left, wide, highest)
+        for event in strip.events:
+            x = (left + wide * event.begin_s / strip.end_s) / _STRIPS_WIDTH
+            width = percent(wide * (event.end_s - event.begin_s) / strip.end_s / _STRIPS_WIDTH)
+            events += _event(event.kind, percent(x), width, event.text)
+            texts.append(event.text)
         for begin, end in _lost(strip):
             x = (left + wide * begin / strip.end_s) / _STRIPS_WIDTH
             width = percent(wide * (end - begin) / strip.end_s / _STRIPS_WIDTH)
             lost += f'<rect class="lost" x="{percent(x)}" y="12" width="{width}" height="8"/>'
     name = chart.series[track.series] if track.series < len(chart.series) else ""
     hue = chart.hue(track.series)
-    described = f"{len(track.strips):,} trials"
+    described = "; ".join((f"{len(track.strips):,} trials", *dict.fromkeys(texts)))
     return Track(
         drawing=f'<svg class="strips {colour(hue)} d{hue % 4}" '
         'viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="20">'
-        f"{areas}</svg>{lost}{_line('base', '0', '100%', 20, 20)}",
+        f"{areas}</svg>{lost}{events}{_line('base', '0', '100%', 20, 20)}",
         end=track.text,
         description=f"{name}: {described}; {track.text}".removeprefix(": "),
         absent=not track.strips,
         marks=track.marks,
     )
+
+
+# Events are lines above the rates: of clients below those of the cluster, and dashed.
+_EVENT_ROWS = {"cluster": 0, "client": 4}
+EVENT_WORDS = {"cluster": "cluster disturbed", "client": "a client straggles"}
+
+
+def _event(kind: str, x: str, width: str, text: str) -> str:
+    style = "event" if kind == "cluster" else "event client"
+    y = _EVENT_ROWS.get(kind, 0)
+    tooltip = titled(text)
+    return f'<rect class="{style}" x="{x}" y="{y}" width="{width}" height="3">{tooltip}</rect>'
 
 
 def _strip_area(strip: Strip, left: float, wide: float, highest: float) -> str:
@@ -314,8 +332,13 @@ def _legend(chart: StripChart) -> tuple[tuple[str, str], ...]:
         if len(chart.series) > 1
     )
     lost = (('<rect class="lost" x="2" y="8" width="20" height="10"/>', "no sample"),)
-    strips = (strip for row in chart.rows for track in row.tracks for strip in track.strips)
-    return (*swatches, *(lost if any(any(_lost(strip)) for strip in strips) else ()))
+    strips = [strip for row in chart.rows for track in row.tracks for strip in track.strips]
+    kinds = {event.kind for strip in strips for event in strip.events}
+    events = (
+        (_event(kind, "2", "20", ""), text) for kind, text in EVENT_WORDS.items() if kind in kinds
+    )
+    without = any(any(_lost(strip)) for strip in strips)
+    return (*swatches, *events, *(lost if without else ()))
 
 
 # --- changes ------------------------------------------------------------------------------------

@@ -69,10 +69,23 @@ def test_strips_are_as_high_as_their_rates_and_seconds_without_a_sample_are_hatc
     # 900, 1,000, 1,100 and 1,200 IOPS; the highest is as high as the track.
     assert re.findall(r"V(\d+)", whole) == ["25", "17", "8", "0", "100"]
     assert (whole.count("M"), broken.count("M")) == (1, 2)
-    (lost,) = track.iter("rect")
+    (lost,) = by_class(track, "lost")
     assert lost.attrib["x"] == "62.15%", "a fourth behind the beginning of the second trial"
     assert lost.attrib["width"] == "12.15%"
-    assert [name for _, name in made.legend] == [*SERIES, "no sample"]
+    names = [name for _, name in made.legend]
+    assert names == [*SERIES, "cluster disturbed", "a client straggles", "no sample"]
+
+
+def test_events_of_a_trial_lie_above_its_seconds() -> None:
+    made = row_chart(every_block.strip_chart())
+    track = made.rows[0].tracks[0]
+    cluster, client, *_ = by_class(fragment(track.drawing), "event")
+    # Two trials of 486 of 1,000 units: the second of four seconds.
+    assert (cluster.attrib["x"], cluster.attrib["width"]) == ("12.15%", "12.15%")
+    assert (client.attrib["x"], client.attrib["width"]) == ("0%", "48.6%")
+    assert cluster.attrib["y"] != client.attrib["y"]
+    assert "OSD_DOWN" in "".join(cluster.itertext())
+    assert "OSD_DOWN" in track.description, "a screen reader reads them"
 
 
 def bar_track(bar: Bar) -> ElementTree.Element:

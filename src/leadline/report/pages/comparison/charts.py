@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.accounts import Account, Estimate
 from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.figures import CellFigure, MetricFigure, TrialValue
@@ -13,6 +13,7 @@ from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
+from leadline.inventory.layer import Layer
 from leadline.metrics import Metric, Op
 from leadline.report.cells import slug
 from leadline.report.curves import (
@@ -44,6 +45,7 @@ from leadline.report.pages.run.charts import (
     rate_windows,
     value_axis,
 )
+from leadline.report.pages.trial_events import stacks_of, straggling, with_events
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
@@ -343,10 +345,14 @@ def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
     without logs."""
     found = []
     names, trials = system_names(comparison), _trials(comparison)
+    noted = [
+        (stacks_of(side.run), _stragglers(side))
+        for side in (comparison.baseline, comparison.candidate)
+    ]
     for op in (Op.READ, Op.WRITE, Op.TRIM):
         cells = [cell for cell in rates(comparison) if cell.op is op]
         shown = keep_largest(cells, log_change, MOST_STRIPS)
-        tracks = [_tracks(cell, trials) for cell in shown]
+        tracks = [_tracks(cell, trials, noted) for cell in shown]
         rows = [
             StripRow(label=label, tracks=own)
             for label, own in zip(cell_labels(shown), tracks, strict=True)
@@ -379,29 +385,56 @@ def _trials(comparison: Comparison) -> _Trials:
     ]
 
 
-def _tracks(cell: ComparedCell, trials: _Trials) -> tuple[StripTrack, ...]:
+def _stragglers(side: Side) -> dict[str, str]:
+    return {
+        f"{part.run.id}:{trial}" if side.repeats else trial: message
+        for part in side.parts
+        for trial, message in straggling(part.findings).items()
+    }
+
+
+_Noted = Sequence[tuple[Mapping[str, Sequence[Layer]], Mapping[str, str]]]
+
+
+def _tracks(cell: ComparedCell, trials: _Trials, noted: _Noted) -> tuple[StripTrack, ...]:
     rows = ((cell.baseline_cell, cell.baseline), (cell.candidate_cell, cell.candidate))
     return tuple(
-        strip_track(number, row, figure, trials[number])
+        strip_track(number, row, figure, trials[number], *noted[number])
         for number, (row, figure) in enumerate(rows)
         if row is not None and figure is not None
     )
 
 
 def strip_track(
-    series: int, row: CellFigure, figure: MetricFigure, trials: Mapping[str, StoredTrial]
+    series: int,
+    row: CellFigure,
+    figure: MetricFigure,
+    trials: Mapping[str, StoredTrial],
+    stacks: Mapping[str, Sequence[Layer]],
+    stragglers: Mapping[str, str],
 ) -> StripTrack:
-    """Draw the trials of a cell in the order in which they ran."""
+    """Draw the trials of a cell in the order in which they ran, with their events. `stragglers` is
+    the message about a straggling client by trial."""
     known = [trial for trial in figure.trials if trial.value is not None]
     logged = [
         (rate_windows(trials.get(trial.trial), row), _trial_text(figure, trial)) for trial in known
+    ]
+    drawn = [
+        with_events(
+            strip,
+            trials.get(trial.trial),
+            row.op,
+            stacks.get(row.target, ()),
+            stragglers.get(trial.trial, ""),
+        )
+        for strip, trial in zip(strips(logged), known, strict=False)
     ]
     varied = variation([trial.value for trial in known if trial.value is not None])
     flag = "▲ " if UNSTABLE & set(figure.findings) else ""
     return StripTrack(
         series=series,
         # The windows are those of the whole job file, not of a section.
-        strips=strips(logged) if row.workload == row.planned_workload else (),
+        strips=tuple(drawn) if row.workload == row.planned_workload else (),
         text=f"{flag}CV {100 * varied:.0f} %" if varied is not None else "1 trial",
     )
 

@@ -31,6 +31,7 @@ from leadline.report.pages.comparison.charts import (
 )
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
 from leadline.report.pages.comparison.headline import key_finding, rates, system_names
+from leadline.report.pages.comparison.load_curves import load_blocks
 from leadline.report.pages.comparison.method import method_section
 from leadline.report.pages.comparison.overview import front_blocks, shows_all
 from leadline.report.pages.comparison.tables import (
@@ -87,6 +88,7 @@ def comparison_document(
             sections=(
                 *_explanations(comparison, tabled=True),
                 *_latency(comparison),
+                *_load_curves(comparison),
                 *_trials(comparison),
                 *(_findings(marks, comparison) if comparison.cells else ()),
                 _differences(comparison),
@@ -403,3 +405,8 @@ def _latency(comparison: Comparison) -> tuple[Section, ...]:
     blocks = percentile_blocks(comparison)
     heading = "Latency percentiles"
     return (Section(heading=heading, id="latency", blocks=blocks),) if blocks else ()
+
+
+def _load_curves(comparison: Comparison) -> tuple[Section, ...]:
+    blocks = load_blocks(comparison)
+    return (Section(heading="Load curves", id="load-curves", blocks=blocks),) if blocks else ()

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
+from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.report.document import (
     Block,
@@ -23,6 +24,7 @@ from leadline.report.pages.comparison.charts import MOST_STRIPS, strip_track
 from leadline.report.pages.ranking_charts import trust_tile
 from leadline.report.pages.run.charts import dots, keep_largest, over_time, plot_scale
 from leadline.report.pages.run.heat_maps import usable
+from leadline.report.pages.trial_events import stacks_of, straggling
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
@@ -193,12 +195,15 @@ def _text(figure: CellFigure, metric: MetricFigure) -> str:
 # --- every trial over time ----------------------------------------------------------------------
 
 
-def run_strips(run: Run, figures: Sequence[CellFigure]) -> tuple[StripChart, ...]:
+def run_strips(
+    run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding] = ()
+) -> tuple[StripChart, ...]:
     """Draw the rate over time of every trial, a chart for each operation; none without logs.
 
     Of a run of very many trials only cells that were not steady: every log is a file to read.
     """
     trials = {trial.record.trial: trial for trial in run.trials}
+    noted = stacks_of(run), straggling(findings)
     labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
     found = []
     for op in _OPS[:3]:
@@ -209,7 +214,9 @@ def run_strips(run: Run, figures: Sequence[CellFigure]) -> tuple[StripChart, ...
         ]
         drawn = keep_largest(own, _value, MOST_STRIPS)
         several = len({(figure.workload, figure.level) for figure, _ in drawn}) > 1
-        tracks = [(figure, strip_track(0, figure, metric, trials)) for figure, metric in drawn]
+        tracks = [
+            (figure, strip_track(0, figure, metric, trials, *noted)) for figure, metric in drawn
+        ]
         rows = tuple(
             StripRow(
                 label=labels[figure.target],

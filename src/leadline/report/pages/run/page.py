@@ -133,7 +133,7 @@ def run_document(
         loads = study_of(run, figures, findings)
         of_layers, layers = layers_of_page(run, findings)
         load = (*of_layers, *(load_sentences(loads) if loads else ()))
-        strips = run_strips(run, figures) if charts else ()
+        strips = run_strips(run, figures, findings) if charts else ()
         return Document(
             title=f"Run {run.id}",
             subtitle=place(subtitle(run), shared),
