@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from leadline.metrics import Metric, Op
+from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
@@ -383,7 +384,8 @@ FollowUp = Annotated[OpenLoop | Density, Field(discriminator="kind")]
 class Plan(Model):
     """A plan expanded: everything that a run does, in its order, reproducible from this alone.
 
-    `follow_ups` say what the run adds to `cells` and `trials` when it has seen results."""
+    `follow_ups` say what the run adds to `cells` and `trials` when it has seen results. `expect` is
+    what the plan expects of a comparison, fixed before the run."""
 
     schema_: Literal["leadline/plan/1"] = Field(default="leadline/plan/1", alias="schema")
     name: str = ""
@@ -401,6 +403,8 @@ class Plan(Model):
     prefill: bool = True
     drop_caches: bool = True
     grace_s: float = 10.0
+    # Not written where it is empty: earlier versions do not know it.
+    expect: tuple[Expectation, ...] = Field(default=(), exclude_if=lambda given: not given)
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

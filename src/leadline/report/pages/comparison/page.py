@@ -29,6 +29,7 @@ from leadline.report.pages.comparison.charts import (
     percentile_blocks,
     strip_charts,
 )
+from leadline.report.pages.comparison.expectations import expectation_sections
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
 from leadline.report.pages.comparison.headline import key_finding, rates, system_names
 from leadline.report.pages.comparison.method import method_section
@@ -85,6 +86,7 @@ def comparison_document(
             subtitle=place(_subtitle(comparison), shared),
             summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
             sections=(
+                *expectation_sections(comparison),
                 *_explanations(comparison, tabled=True),
                 *_latency(comparison),
                 *_trials(comparison),
@@ -113,6 +115,7 @@ def comparison_summary(comparison: Comparison) -> Document:
             summary=(key_finding(comparison), *brief_summary(comparison)[1:]),
             sections=(
                 *([_brief_changes(comparison, marks)] if comparison.cells else ()),
+                *expectation_sections(comparison),
                 *_brief_explanation(comparison),
                 _brief_differences(comparison),
                 *_details(comparison, marks),
