@@ -34,6 +34,7 @@ from leadline.report.pages.comparison.explanations import explanation_text, rema
 from leadline.report.pages.comparison.headline import key_finding, rates, system_names
 from leadline.report.pages.comparison.method import method_section
 from leadline.report.pages.comparison.overview import front_blocks, shows_all
+from leadline.report.pages.comparison.rank_shifts import rank_shift_sections
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     differences_table,
@@ -90,6 +91,7 @@ def comparison_document(
                 *_explanations(comparison, tabled=True),
                 *_latency(comparison),
                 *_trials(comparison),
+                *rank_shift_sections(comparison),
                 *(_findings(marks, comparison) if comparison.cells else ()),
                 _differences(comparison),
                 *changes_sections(comparison, marks, charted=not shows_all(comparison)),
