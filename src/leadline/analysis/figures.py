@@ -197,6 +197,21 @@ class MetricFigure:
         return self.finding_marks[0].severity if self.finding_marks else None
 
     @property
+    def repeats(self) -> int:
+        """The number of trials behind the value; an imported mean is of several."""
+        return sum(
+            trial.spread.number if trial.spread else 1
+            for trial in self.trials
+            if trial.value is not None
+        )
+
+    @property
+    def variation(self) -> float | None:
+        """The coefficient of variation of the trials behind an imported mean; None elsewhere."""
+        spread = self.trials[0].spread if len(self.trials) == 1 else None
+        return spread.deviation / self.value if spread and self.value else None
+
+    @property
     def spread(self) -> float | None:
         """(high - low) / median over the trials: the range as a share of the value."""
         values = [trial.value for trial in self.trials if trial.value is not None]

@@ -172,6 +172,9 @@ def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
     findings = [finding for metric in figure.metrics for finding in metric.finding_marks]
     whole = figure.completed == figure.planned
     text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
+    means = [metric.repeats for metric in figure.metrics if metric.variation is not None]
+    if means:
+        text = f"mean of {max(means):,}"
     return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(findings))
 
 

@@ -10,6 +10,7 @@ from leadline.inventory.diff import Difference, Differing
 from leadline.inventory.system import System
 from leadline.report.cells import facts_table, section, table
 from leadline.report.document import (
+    SYSTEM_HUES,
     Block,
     Columns,
     Document,
@@ -121,7 +122,7 @@ def _systems(
             trees.append(draw_nodes(system.kubernetes, marked=len(set(zones)) > 1))
         if system.ceph is not None:
             marked = _differing_levels([one.ceph for one in systems if one.ceph], differences, at)
-            trees.append(draw_cluster(system.ceph, name, marked))
+            trees.append(draw_cluster(system.ceph, name, SYSTEM_HUES[at], marked=marked))
         parts.append((name, tuple(tree for tree in trees if tree.roots)))
     drawn = any(blocks for _, blocks in parts)
     return section(

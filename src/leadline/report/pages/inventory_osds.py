@@ -63,8 +63,8 @@ def osds_section(inventory: CephInventory) -> Section:
 
 
 def _levels(buckets: Iterable[Distribution]) -> list[list[Distribution]]:
-    """Group the buckets by level, without levels of one bucket, and without those of buckets with
-    one OSD each, whose numbers are those of the OSDs."""
+    """Group the buckets by level, without levels of one bucket, and without those whose buckets
+    have one OSD each: the table of OSDs has their numbers."""
     levels: dict[str, list[Distribution]] = {}
     for bucket in buckets:
         levels.setdefault(bucket.level, []).append(bucket)

@@ -10,6 +10,7 @@ from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Unmeasured, UnmeasuredCause, key_name, metric_word
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing, Tiers
 from leadline.analysis.requirements import Protection
+from leadline.analysis.verdicts import Evidence
 from leadline.archive.reader import Run
 from leadline.report.cells import (
     absent,
@@ -193,6 +194,11 @@ def _first(ranking: Ranking) -> str:
 def _evidence(ranking: Ranking) -> str:
     if ranking.resampled:
         return f"Rank intervals: bootstrap of the trials; equivalence margin {_band(ranking)}."
+    if any(one.evidence is Evidence.TRIALS for one in ranking.judgements.values()):
+        return (
+            "One mean per cell: ranks rest on its published scatter and number of repeats; "
+            f"equivalence margin {_band(ranking)}."
+        )
     return f"One number per cell: ranks rest on the {_band(ranking)} margin, not on repeats."
 
 

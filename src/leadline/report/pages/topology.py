@@ -25,9 +25,12 @@ def crush_tree(inventory: CephInventory) -> Tree:
     return Tree(caption="CRUSH", roots=_roots(inventory, _alike, lambda osds: ("", None)))
 
 
-def draw_cluster(inventory: CephInventory, name: str, marked: Iterable[str] | None = None) -> Tree:
+def draw_cluster(
+    inventory: CephInventory, name: str, hue: int = 0, *, marked: Iterable[str] | None = None
+) -> Tree:
     """Draw the CRUSH tree, without its deepest levels where there are too many boxes. Buckets of
-    the levels `marked` stand out; by default the failure domains of the pools."""
+    the levels `marked` stand out in the colour `hue`; by default the failure domains of the
+    pools."""
     if marked is None:
         marked = (
             pool.rule.failure_domain
@@ -37,7 +40,7 @@ def draw_cluster(inventory: CephInventory, name: str, marked: Iterable[str] | No
     starts = tuple("osd." if level == "osd" else f"{level} " for level in marked)
     boxes = cut_boxes(crush_tree(inventory).roots, _MOST_BOXES)
     roots = tuple(_marked(root, starts) for root in boxes)
-    return Tree(caption=f"CRUSH tree of {short(name)}", roots=roots, boxes=True)
+    return Tree(caption=f"CRUSH tree of {short(name)}", roots=roots, boxes=True, hue=hue)
 
 
 def draw_fill(inventory: CephInventory) -> tuple[Tree, str]:

@@ -31,9 +31,9 @@ from leadline.report.document import (
     printable,
 )
 from leadline.report.render.svg_gauges import gauge, gauge_axis
-from leadline.report.render.svg_lines import line_plot
+from leadline.report.render.svg_lines import line_plot, lines_legend
 from leadline.report.render.svg_rows import panel_legend, row_chart
-from leadline.report.render.svg_shapes import DEFINITIONS, heat_ratio, level, verdict_style
+from leadline.report.render.svg_shapes import DEFINITIONS, colour, heat_ratio, level, verdict_style
 from leadline.version import __version__
 
 
@@ -186,6 +186,7 @@ def _environment(ready_to_print: bool) -> Environment:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
+        colour=colour,
         panel_legend=panel_legend,
         dots=_is_matrix,
         ending=_ending,
@@ -196,6 +197,7 @@ def _environment(ready_to_print: bool) -> Environment:
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
+        lines_legend=lines_legend,
         file_name=_file_name,
         gauge_axis=lambda column: Markup(gauge_axis(column)),
         packed=_packed,
@@ -296,7 +298,7 @@ def _cells(
         parts.append("<td" if index else '<th scope="row"')
         if classes:
             parts.append(f' class="{" ".join(classes)}"')
-        # Only filterable tables are sorted. In others, all cells but the names show their text.
+        # Only filterable tables are sorted. In others, all cells but names show their whole text.
         if table.filterable:
             parts.append(_sort_key(cell, number=number))
         note = cell.note or (cell.text if len(cell.text) > _CUT else "")

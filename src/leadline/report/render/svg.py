@@ -183,7 +183,10 @@ def _heat(chart: HeatMap) -> tuple[int, str, str]:
         f"{label}: {', '.join(cell.text for cell in cells)}"
         for label, cells in zip(chart.rows, chart.cells, strict=True)
     )
-    return int(y + _EDGE), "".join(parts), description
+    drawing = "".join(parts)
+    # Shares are not better or worse than a baseline.
+    drawing = f'<g class="shares">{drawing}</g>' if chart.key else drawing
+    return int(y + _EDGE), drawing, description
 
 
 # --- trees as boxes in boxes ----------------------------------------------------------------------

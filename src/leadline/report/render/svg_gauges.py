@@ -9,7 +9,7 @@ _BOX, _STEP = 10, 13
 # More squares are a number, which the text has.
 _MOST_BOXES = 12
 # The width of a drawing, by which texts of the axis are left out.
-_AXIS_CHARACTERS = 18
+_AXIS_CHARACTERS = 15
 
 
 def gauge_axis(column: Column) -> str:

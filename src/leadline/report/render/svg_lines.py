@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.report.document import (
@@ -74,6 +75,13 @@ def line_plot(chart: LineChart) -> LinePlot:
         named=named,
         description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
     )
+
+
+def lines_legend(charts: Sequence[LineChart]) -> tuple[tuple[str, str], ...]:
+    """Explain the lines of charts next to each other, each once, in the order of the series."""
+    found = {item for chart in charts for item in line_plot(chart).legend}
+    order = {name: number for number, name in enumerate(charts[0].series)}
+    return tuple(sorted(found, key=lambda item: order.get(item[1], len(order))))
 
 
 def _swatch(chart: LineChart, series: int) -> str:

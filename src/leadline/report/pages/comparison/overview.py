@@ -12,6 +12,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.document import (
+    SYSTEM_HUES,
     Bar,
     BarChart,
     BarGroup,
@@ -244,7 +245,7 @@ def _change(cell: ComparedCell) -> str:
 
 def _systems(comparison: Comparison) -> Iterable[Block]:
     sides = (comparison.baseline, comparison.candidate)
-    drawn = [_drawn(side) for side in sides]
+    drawn = [_drawn(side, hue) for side, hue in zip(sides, SYSTEM_HUES, strict=True)]
     if any(drawn):
         unknown = (Paragraph(text="No inventory."),)
         yield Columns(
@@ -273,7 +274,7 @@ def _systems(comparison: Comparison) -> Iterable[Block]:
         yield KeyValues(pairs=known)
 
 
-def _drawn(side: Side) -> tuple[Block, ...]:
+def _drawn(side: Side, hue: int) -> tuple[Block, ...]:
     """Draw the first Ceph cluster of a side: the CRUSH tree, failure domains marked."""
     for name in dict.fromkeys(
         side.run.plan.target(target).cluster for target in side.targets.values()
@@ -283,7 +284,7 @@ def _drawn(side: Side) -> tuple[Block, ...]:
         except LeadlineError:
             inventory = None  # the section of the systems reports it
         if inventory is not None:
-            return (draw_cluster(inventory, side.name),)
+            return (draw_cluster(inventory, side.name, hue),)
     return ()
 
 
@@ -298,6 +299,7 @@ def _round_trips(comparison: Comparison) -> BarChart | None:
         id="front-round-trip",
         title="Round trip between failure domains",
         series=system_names(comparison),
+        hues=SYSTEM_HUES,
         scale=scale,
         groups=(
             BarGroup(

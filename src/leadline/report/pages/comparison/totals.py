@@ -15,6 +15,7 @@ from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import absent, number_column, quantity, table, word
 from leadline.report.document import (
+    SYSTEM_HUES,
     Bar,
     BarChart,
     BarGroup,
@@ -307,6 +308,7 @@ def processor_chart(comparison: Comparison) -> BarChart | None:
         id="processor-time",
         title=f"Processor time of the load generator's machine for each I/O{rest}",
         series=(short(sides[0].name), short(sides[1].name)),
+        hues=SYSTEM_HUES,
         scale=Scale(title="busy cores / IOPS", log=False, low=low, high=high, ticks=ticks),
         groups=tuple(
             BarGroup(

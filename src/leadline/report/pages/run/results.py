@@ -148,6 +148,8 @@ def _range(metric: MetricFigure) -> Cell:
     spread = metric.spread
     if spread is None or metric.low is None or metric.high is None:
         note = "one trial has no range" if metric.trials else absence_text(metric)
+        if metric.variation is not None:
+            note = f"coefficient of variation {share_text(metric.variation)}"
         return Cell(text=NOT_SHOWN, note=note, missing=True)
     low, high = value_text(metric.metric, metric.low), value_text(metric.metric, metric.high)
     return Cell(text=share_text(spread), sort=spread, note=f"trials from {low} to {high}")

@@ -12,8 +12,18 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.metrics import Metric, Op
-from leadline.report.document import BarChart, Branch, DeltaChart, Tile, Tiles
-from leadline.report.pages.comparison.charts import explanation_chart
+from leadline.report.document import (
+    SYSTEM_HUES,
+    BarChart,
+    Branch,
+    DeltaChart,
+    Tile,
+    Tiles,
+)
+from leadline.report.pages.comparison.charts import (
+    bar_charts,
+    explanation_chart,
+)
 from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.comparison.overview import front_blocks
 from leadline.report.pages.comparison.page import comparison_document
@@ -189,3 +199,9 @@ def test_expected_and_measured_latency_are_bars_with_intervals() -> None:
         assert (bar.value, bar.interval) == (found.value, (found.low, found.high))
     assert measured.text == "850 us, 81 %"
     assert explanation_chart(comparison()) is None
+
+
+def test_the_baseline_is_grey_and_the_candidate_blue(published: Comparison) -> None:
+    charts = [chart for _, chart in bar_charts(published)]
+    assert charts
+    assert {chart.hues for chart in charts} == {SYSTEM_HUES}
