@@ -271,6 +271,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
             "workloads": "What I/O is done. A plan needs a profile or a workload.",
+            "expect": "[What a comparison is expected to show](../guides/write-a-plan.md#"
+            "expectations): 'writes worse in multi-zone by 20 %'.",
             "repeats": "Trials of each cell.",
             "seed": "Seed of the order of trials and of random offsets.",
             "prefill": "Write all data before measuring, and verify it.",
@@ -563,6 +565,8 @@ def _storage_class_options() -> list[str]:
 def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     if (model, key) == (written.PlanDocument, "profile"):
         return "a name, or a list of names"
+    if (model, key) == (written.PlanDocument, "expect"):
+        return "a sentence, or a list of sentences or mappings"
     if (model, key) in (
         (written.TargetDocument, "clusters"),
         (written.WorkloadDocument, "targets"),

@@ -25,7 +25,8 @@ _on_ceph  # pydantic validator
 _short_targets  # pydantic validator
 _some_target  # pydantic validator
 _labels_agree  # pydantic validator
-_one_profile  # pydantic validator
+_one_word  # pydantic validator
+_size_of_a_change  # pydantic validator
 _fits_together  # pydantic validator
 leadline  # the version key of a plan file; imported ahead of a fork in judge.py
 frame  # argument of a signal handler
@@ -43,7 +44,6 @@ standbys_wanted  # inventory of CephFS
 quota_bytes  # inventory of a pool
 degraded_objects  # inventory of a pool
 misplaced_objects  # inventory of a pool
-recovery_bytes_per_s  # inventory of a cluster
 backfill_full_ratio  # inventory of a cluster
 ideal  # inventory: the autoscaler's own figure
 would_adjust  # inventory: the autoscaler's own figure
@@ -63,6 +63,7 @@ candidate_trials  # JSON of compare
 worse  # JSON of compare
 inconclusive  # JSON of compare
 not_comparable  # JSON of compare
+expectations  # JSON of compare
 p90  # JSON of layers
 full_object_share  # JSON of layers
 bytes_ratio_least  # JSON of layers

@@ -55,6 +55,22 @@ _QUANTILES = {
 }
 PERCENTILES: tuple[Metric, ...] = tuple(_QUANTILES)
 
+# What people write for the metrics' contract names.
+_ALIASES = {
+    "bw": Metric.BANDWIDTH,
+    "mean": Metric.LATENCY_MEAN,
+    "latency": Metric.LATENCY_MEAN,
+    "p50": Metric.LATENCY_P50,
+    "median": Metric.LATENCY_P50,
+    "p95": Metric.LATENCY_P95,
+    "p99": Metric.LATENCY_P99,
+    "p99.9": Metric.LATENCY_P999,
+    "p999": Metric.LATENCY_P999,
+    "p99.99": Metric.LATENCY_P9999,
+    "p9999": Metric.LATENCY_P9999,
+}
+METRIC_WORDS = {**{metric.value: metric for metric in Metric}, **_ALIASES}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:

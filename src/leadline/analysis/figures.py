@@ -14,7 +14,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
-from leadline.metrics import Measurement, Metric, Op, Spread
+from leadline.metrics import METRIC_WORDS, Measurement, Metric, Op, Spread
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 from leadline.text import did_you_mean
@@ -484,22 +484,6 @@ def summarise(
 
 
 # Which numbers a user means: `write p99`, `rand-4k read iops`, `seq-1m@qd32 bandwidth`.
-
-# What people write for the metrics' contract names.
-_ALIASES = {
-    "bw": Metric.BANDWIDTH,
-    "mean": Metric.LATENCY_MEAN,
-    "latency": Metric.LATENCY_MEAN,
-    "p50": Metric.LATENCY_P50,
-    "median": Metric.LATENCY_P50,
-    "p95": Metric.LATENCY_P95,
-    "p99": Metric.LATENCY_P99,
-    "p99.9": Metric.LATENCY_P999,
-    "p999": Metric.LATENCY_P999,
-    "p99.99": Metric.LATENCY_P9999,
-    "p9999": Metric.LATENCY_P9999,
-}
-METRIC_WORDS = {**{metric.value: metric for metric in Metric}, **_ALIASES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from leadline import errors
 from leadline.analysis.figures import (
-    METRIC_WORDS,
     CellFigure,
     MetricFigure,
     Selector,
@@ -25,7 +24,7 @@ from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
 from leadline.files import read_small_text
-from leadline.metrics import Metric, Op
+from leadline.metrics import METRIC_WORDS, Metric, Op
 from leadline.plan.facts import Access
 from leadline.plan.yaml_positions import YamlFault, load_positioned
 from leadline.text import did_you_mean, shortened

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from leadline.plan.expectations import Expectation
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
 from leadline.plan.models import (
@@ -276,6 +277,7 @@ class PlanDocument(Model):
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
     workloads: tuple[WorkloadDocument, ...] = ()
+    expect: tuple[Expectation, ...] = Field(default=(), max_length=100)
     repeats: int = Field(default=3, ge=1, le=1000)
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1)
     prefill: bool = True
@@ -307,7 +309,7 @@ class PlanDocument(Model):
                 )
         return self
 
-    @field_validator("profile", mode="before")
+    @field_validator("profile", "expect", mode="before")
     @classmethod
-    def _one_profile(cls, value: object) -> object:
+    def _one_word(cls, value: object) -> object:
         return [value] if isinstance(value, str) else value

@@ -93,6 +93,7 @@ def expand(
         prefill=document.prefill,
         drop_caches=document.drop_caches,
         grace_s=document.grace,
+        expect=document.expect,
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from leadline.metrics import Metric, Op
+from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
@@ -384,7 +385,8 @@ FollowUp = Annotated[OpenLoop | Density, Field(discriminator="kind")]
 class Plan(Model):
     """An expanded plan: all cells and trials of a run, in the order of execution.
 
-    `follow_ups` are rules for cells and trials that the run adds, depending on its results."""
+    `follow_ups` are rules for cells and trials that the run adds, depending on its results.
+    `expect` is what the author expects of a comparison, declared before the run."""
 
     schema_: Literal["leadline/plan/1"] = Field(default="leadline/plan/1", alias="schema")
     name: str = ""
@@ -402,6 +404,8 @@ class Plan(Model):
     prefill: bool = True
     drop_caches: bool = True
     grace_s: float = 10.0
+    # Not written where it is empty: earlier versions do not know it.
+    expect: tuple[Expectation, ...] = Field(default=(), exclude_if=lambda given: not given)
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

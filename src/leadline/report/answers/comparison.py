@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.expectations import check_expectations
 from leadline.analysis.explain.facts import CellTest, Explanation, RoundTripCost
 from leadline.analysis.figures import MetricFigure
 from leadline.analysis.limits import LimitResult
@@ -116,6 +117,24 @@ class ExplanationOutput(Output):
     tests: list[CellTestOutput] = Field(default_factory=list)
 
 
+class ExpectationOutput(Output):
+    """An expectation that the plan declared before the run. `direction` is that of the candidate
+    against the baseline; `outcome` is `confirmed`, `refuted` or `open`. Of the `cells` that it
+    selects, `conclusive` have a verdict and `as_expected` the expected one, by `at_least` (a share)
+    if that is given; `ratios` are their lowest and highest candidate / baseline."""
+
+    text: str
+    figure: str
+    system: str
+    direction: str
+    at_least: float | None
+    outcome: str
+    cells: int
+    conclusive: int
+    as_expected: int
+    ratios: tuple[float, float] | None
+
+
 class LimitOutput(Output):
     """One limit of `--fail-on` on one cell: `kept`, `exceeded` or `undecided`."""
 
@@ -178,7 +197,8 @@ class SummaryOutput(Output):
 
 class CompareOutput(Output):
     """`baseline` and `candidate` are the names of the two systems. `unknown` are properties that
-    not both of them report: they may differ; left out where there are none."""
+    not both of them report: they may differ. `unknown` and `expectations` are left out where there
+    are none."""
 
     schema_: Literal["leadline/compare/1"] = Field(default="leadline/compare/1", alias="schema")
     by: str
@@ -193,6 +213,9 @@ class CompareOutput(Output):
     explanations: list[ExplanationOutput]
     baseline_alone: list[str]
     candidate_alone: list[str]
+    expectations: list[ExpectationOutput] = Field(
+        default_factory=list, exclude_if=lambda given: not given
+    )
     limits: list[LimitOutput]
     summary: SummaryOutput
     between_runs: float = 0.0
@@ -251,6 +274,10 @@ def compare_output(
                 tests=[_cell_test(test) for test in _tests(explanation)],
             )
             for explanation in comparison.explanations
+        ],
+        expectations=[
+            ExpectationOutput.from_records(test, test.expectation)
+            for test in check_expectations(comparison)
         ],
         limits=[
             LimitOutput.from_records(

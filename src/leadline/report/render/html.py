@@ -203,6 +203,7 @@ def _environment(ready_to_print: bool) -> Environment:
         packed=_packed,
         row_chart=row_chart,
         sentence=sentence,
+        shared_legend=_shared_legend,
         slots=_slots,
         verdict_style=verdict_style,
     )
@@ -240,6 +241,12 @@ def _grouped(blocks: Iterable[Block]) -> list[tuple[str, list[Block]]]:
         return "plots" if isinstance(block, DotPlot | LineChart) else type(block).__name__
 
     return [(name, list(group)) for name, group in itertools.groupby(blocks, key=kind)]
+
+
+def _shared_legend(group: Sequence[DotPlot | LineChart]) -> Sequence[tuple[str, str]]:
+    """The legend that all of several charts next to each other have; empty without."""
+    found = {line_plot(one).legend if isinstance(one, LineChart) else () for one in group}
+    return found.pop() if len(group) > 1 and len(found) == 1 else ()
 
 
 def _slots(table: Table) -> list[int]:

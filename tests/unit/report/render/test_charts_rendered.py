@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ from every_block import HOSTILE, METRICS, NAMES
 from rich.cells import cell_len
 from rich.console import Console
 
+from leadline.report.cells import number_column
 from leadline.report.document import Cell, Column, Document, Section, Table
 from leadline.report.render import html, markdown, terminal
 
@@ -115,10 +117,37 @@ def test_markdown_links_every_picture_that_it_returns() -> None:
     links = re.findall(r"!\[[^\]]*\]\(([^)]*)\)", text)
     assert [unquote(link) for link in links] == list(pictures)
     assert all("%20" in link for link in links)
-    assert len(pictures) == 14
+    assert len(pictures) == 15
     assert all(re.fullmatch(r"my report-charts/[A-Za-z0-9_-]+\.svg", path) for path in pictures)
     assert "<img" not in re.sub(r"(?ms)^```\n.*?^```$", "", text), "but for what is code"
     assert "![" not in markdown.render(DOCUMENT)
+
+
+def test_axes_of_several_charts_are_drawn_once() -> None:
+    chart = every_block.ladder()
+    document = Document(
+        title="t", subtitle="", summary=(),
+        sections=(Section(heading="h", id="h", blocks=(chart, replace(chart, id="other"))),),
+    )  # fmt: skip
+    page = html.render(document)
+    drawn = re.findall(r'<g id="(axes-[0-9]+)">', page)
+    assert drawn == ["axes-1", "axes-2"]
+    assert [page.count(f'<use href="#{name}"/>') for name in drawn] == [1, 1]
+    assert 'class="axes"' not in page
+    assert page.count('<ul class="legend">') == 1, "and so is their legend"
+
+
+def test_equal_marks_of_a_row_have_one_link() -> None:
+    marked = Cell(text="1", sort=1.0, marks=(every_block.MARK,))
+    columns = tuple(number_column(title) for title in "abc")
+    shown = Table(id="t", caption="", columns=columns, rows=((marked, marked, marked),))
+    document = Document(
+        title="t", subtitle="", summary=(),
+        sections=(Section(heading="h", id="h", blocks=(shown,)),),
+    )  # fmt: skip
+    page = html.render(document)
+    assert page.count('<a class="mark warning" href="#finding-w1"') == 1
+    assert page.count('<i class="mark warning">') == 2
 
 
 def test_two_charts_of_one_name_have_two_files() -> None:

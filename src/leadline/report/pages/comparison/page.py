@@ -29,11 +29,13 @@ from leadline.report.pages.comparison.charts import (
     percentile_blocks,
     strip_charts,
 )
+from leadline.report.pages.comparison.expectations import expectation_sections
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
 from leadline.report.pages.comparison.headline import key_finding, rates, system_names
 from leadline.report.pages.comparison.load_curves import load_blocks
 from leadline.report.pages.comparison.method import method_section
 from leadline.report.pages.comparison.overview import front_blocks, shows_all
+from leadline.report.pages.comparison.rank_shifts import rank_shift_sections
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     differences_table,
@@ -86,10 +88,12 @@ def comparison_document(
             subtitle=place(_subtitle(comparison), shared),
             summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
             sections=(
+                *expectation_sections(comparison),
                 *_explanations(comparison, tabled=True),
                 *_latency(comparison),
                 *_load_curves(comparison),
                 *_trials(comparison),
+                *rank_shift_sections(comparison),
                 *(_findings(marks, comparison) if comparison.cells else ()),
                 _differences(comparison),
                 *changes_sections(comparison, marks, charted=not shows_all(comparison)),
@@ -115,6 +119,7 @@ def comparison_summary(comparison: Comparison) -> Document:
             summary=(key_finding(comparison), *brief_summary(comparison)[1:]),
             sections=(
                 *([_brief_changes(comparison, marks)] if comparison.cells else ()),
+                *expectation_sections(comparison),
                 *_brief_explanation(comparison),
                 _brief_differences(comparison),
                 *_details(comparison, marks),

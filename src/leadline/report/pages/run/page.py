@@ -20,8 +20,10 @@ from leadline.report.document import (
     Block,
     Bullets,
     Document,
+    LineChart,
     Paragraph,
     Section,
+    Stroke,
     Table,
 )
 from leadline.report.marks import Marks
@@ -65,7 +67,7 @@ from leadline.report.pages.run.systems import (
     stack_sections,
     system_sections,
 )
-from leadline.report.pages.scaling.page import curve_section, evidence_section
+from leadline.report.pages.scaling.page import curve_section
 from leadline.report.pages.scaling.sentences import named_curves
 from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.words import count_text, listed, place, short_levels, title
@@ -75,7 +77,7 @@ from leadline.version import __version__
 # Sentences of a summary; the sections have the rest.
 _MOST_SENTENCES = 6
 # `leadline scale` draws the resources of every level.
-_MOST_RESOURCE_POINTS = 500
+_MOST_RESOURCE_POINTS = 150
 
 
 def headline(
@@ -156,7 +158,7 @@ def run_document(
                 *facts_sections(run),
                 *system_sections(run),
                 *_folded(stack_sections(run)),
-                *(_load_evidence(loads) if loads and charts else ()),
+                *(_resources(loads) if loads and charts else ()),
                 Section(
                     heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
                 ),
@@ -195,27 +197,33 @@ def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
 
 
 def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Keep the charts of load curves and their peaks; the results have the levels, the evidence
-    the bottlenecks, and `leadline scale` the speed-ups."""
+    """Keep the charts of load curves without single trials, which the overview has, their peaks and
+    bottlenecks; `leadline scale` has the speed-ups and the evidence."""
     return tuple(
         replace(
             section,
-            blocks=tuple(block for block in section.blocks if not isinstance(block, Table)),
+            blocks=tuple(
+                _without_trials(block) for block in section.blocks if not isinstance(block, Table)
+            ),
             sections=tuple(
-                inner
-                for inner in section.sections
-                if inner.id != "load-bottlenecks" and not inner.id.startswith("speedup-")
+                inner for inner in section.sections if not inner.id.startswith("speedup-")
             ),
         )
         for section in _tables(sections)
     )
 
 
-def _load_evidence(loads: ScalingStudy) -> tuple[Section, ...]:
-    """The evidence behind the load curves, folded."""
-    curves = named_curves(loads)
-    named = [(curve.name, curve.study) for curve in curves]
-    return (*evidence_section(curves), *timeline_sections(named, PageBudget(_MOST_RESOURCE_POINTS)))
+def _without_trials(block: Block) -> Block:
+    if not isinstance(block, LineChart):
+        return block
+    kept = (line for line in block.lines if block.look(line.series).stroke is not Stroke.DOTS)
+    return replace(block, lines=tuple(kept))
+
+
+def _resources(loads: ScalingStudy) -> tuple[Section, ...]:
+    """The resources over time at a few levels, folded."""
+    named = [(curve.name, curve.study) for curve in named_curves(loads)]
+    return timeline_sections(named, PageBudget(_MOST_RESOURCE_POINTS))
 
 
 def _results(

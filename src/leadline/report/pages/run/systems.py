@@ -88,7 +88,7 @@ def _section(run: Run, name: str) -> Section | None:
     whole = Section(
         heading=heading,
         id=anchor,
-        blocks=(*document.front, *([known] if known else [])),
+        blocks=(known,) if known else (),
         sections=tuple(section for section in document.sections if not section.folded),
     )
     return replace(_named(whole, anchor), id=anchor, folded=True)

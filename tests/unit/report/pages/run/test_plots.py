@@ -94,9 +94,11 @@ def test_the_first_screen_of_a_page_has_every_trial(run: Run) -> None:
     assert len(rates) == len(cells) == 14
     assert sum(len(row.dots) for row in rates) == sum(figure.completed for figure in cells)
     page = html.render(document)
-    assert page.count("<title>median; p99 of all trials together ") == sum(
+    assert page.count('<line class="mid" x1="') - 1 == sum(
         row.value is not None for plot in plots for row in plot.rows
-    )
+    ), "and one in the legend"
+    dots = [dot for plot in plots for row in plot.rows for dot in row.dots]
+    assert all(f"trial {dot.trial}: {dot.text}" in page for dot in dots)
 
 
 def test_a_run_without_a_plot_is_no_error(tmp_path: Path) -> None:
