@@ -33,6 +33,25 @@ def test_defects_in_output_without_options(leadline: Leadline, file: str, code: 
     assert [one for one, _ in found] == [code]
 
 
+@pytest.mark.parametrize(
+    ("direct", "code"), [("0", "cache-served-reads"), ("1", "unwritten-reads")]
+)
+def test_reads_that_no_disk_did_are_cached_or_direct_ones_of_holes(
+    leadline: Leadline, tmp_path: Path, direct: str, code: str
+) -> None:
+    """A recorded result, with a tenth of its reads at the disk."""
+    content = json.loads(recorded_output("randread-4k-qd1").read_bytes())
+    assert code not in dict(serious(leadline, recorded_output("randread-4k-qd1")))
+    content["global options"]["direct"] = direct
+    for disk in content["disk_util"]:
+        disk["read_ios"] //= 10
+        disk["read_merges"] = 0
+        disk["read_sectors"] = disk["read_ios"] * 8
+    path = tmp_path / "few.json"
+    path.write_text(json.dumps(content))
+    assert code in dict(serious(leadline, path))
+
+
 def test_an_option_given_twice_is_no_defect(leadline: Leadline, tmp_path: Path) -> None:
     """Scripts append an option to override it: fio uses the last one and echoes both."""
     text = recorded_output("randread-4k-qd1").read_text()
