@@ -65,7 +65,7 @@ def compared(leadline: Leadline, base: str, other: str) -> tuple[Any, str]:
             assert (cell["verdict"] == "worse") == (high < 1 - margin)
             assert (cell["verdict"] == "better") == (low > 1 + margin)
             assert (cell["verdict"] == "same") == (1 - margin <= low <= high <= 1 + margin)
-    text = leadline("compare", base, other)
+    text = leadline("compare", base, other, "--details")
     assert text.status == told.status
     return answer, " ".join(text.out.split())
 
@@ -110,7 +110,7 @@ def test_unequal_trials_are_counted_on_both_sides(leadline: Leadline, table: Tab
     table("b", trials=6, deviation=0.01, scale=0.6)
     answer, text = compared(leadline, "a", "b")
     assert verdicts(answer) == ["worse"] * 6
-    assert "tested with 2 to 6 trials per system" in text
+    assert "2 to 6 per system and cell" in text
 
 
 def test_trials_that_one_side_lacks(leadline: Leadline, table: Table) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline import errors
-from leadline.analysis.figures import CellFigure
+from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.objectives import Objective, Question
 from leadline.analysis.samples import Samples, error_codes
 from leadline.analysis.verdicts import Evidence, Judgement, Pair, Reason, Sample, Verdict, judge
@@ -138,12 +138,12 @@ class MissingCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A number that a target lacks. `absence` is the figure's own reason (cause NO_VALUE),
+    """A number that a target lacks. `figure` has a reason of its own (cause NO_VALUE),
     `codes` are the audit's error codes, `differences` those of the work (OTHER_WORK)."""
 
     objective: Objective
     cause: MissingCause
-    absence: str = ""
+    figure: MetricFigure | None = None
     codes: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
 
@@ -204,8 +204,7 @@ class RankedNumbers:
         metric = figure.metric(objective.metric)
         refused = error_codes(metric)
         if metric.value is None:
-            absence = metric.absence
-            return missing(cause=MissingCause.NO_VALUE, absence=absence, codes=refused)
+            return missing(cause=MissingCause.NO_VALUE, figure=metric, codes=refused)
         if refused:
             return missing(cause=MissingCause.REFUSED, codes=refused)
         if metric.value <= 0:

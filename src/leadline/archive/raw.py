@@ -37,7 +37,7 @@ from leadline.json_bins import COST
 from leadline.metrics import Op
 
 _VOLUME = re.compile(rf"volume-([1-9]\d{{0,3}})\.{re.escape(layout.FIO_OUTPUT)}")
-# fio marks what it writes for a client with its socket, and with a port that no socket has.
+# fio labels a client's output with its socket, and with a port that a socket does not have.
 _CLIENT = re.compile(r"([cn]([1-9]\d{0,3}))(?::\d+)?")
 _SUM = re.compile(r"\$\.client_stats\[\d+\]")
 _SHARED = "$['global options']"
@@ -204,7 +204,7 @@ def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Wind
 
 
 def derive(output: EngineOutput) -> Derived:
-    """Derive the numbers of one output; the same input gives the same bytes."""
+    """Derive the numbers of one output, deterministically."""
     return Derived.model_validate_json(derived_json(output))
 
 

@@ -15,13 +15,13 @@ from leadline.report.document import (
     Column,
     KeyValues,
     Kind,
-    Marks,
     Paragraph,
     Scale,
     Section,
     Table,
 )
-from leadline.report.words import MISSING, NOT_SHOWN, value_text, value_with_unit
+from leadline.report.marks import Marks
+from leadline.report.words import MISSING, NOT_SHOWN, absence_text, value_text, value_with_unit
 
 # A page cuts longer names; the tooltip has the whole name.
 _LONG_NAME = 60
@@ -55,6 +55,12 @@ def bullets(items: Iterable[str]) -> Bullets | None:
 def known_pairs(pairs: Iterable[tuple[str, str]]) -> KeyValues:
     """The pairs that have a value."""
     return KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
+
+
+def facts_table(anchor: str, pairs: Iterable[tuple[str, str]], caption: str = "") -> Table | None:
+    """A table without a head: names and texts, of the pairs that have a text; None without any."""
+    rows = [pair for pair in pairs if pair[1]]
+    return table(anchor, ("", ""), rows, caption=caption) if rows else None
 
 
 def word(text: str, note: str = "") -> Cell:
@@ -149,7 +155,7 @@ def number_cell(
     labels = marks.for_number(metric.finding_marks)
     if metric.value is None:
         text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
-        return Cell(text=text, note=metric.absence, marks=labels, missing=True)
+        return Cell(text=text, note=absence_text(metric), marks=labels, missing=True)
     notes = []
     if metric.low is not None and metric.high is not None and len(metric.trials) > 1:
         low = value_text(metric.metric, metric.low)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rich.cells import cell_len, set_cell_size
 
 from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.figures import Absence, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Phase, Recorded, Workload
+from leadline.stats.histogram import samples_needed
 from leadline.text import count_text as count_text
 from leadline.text import visible as visible
 from leadline.units import (
@@ -54,6 +58,24 @@ def value_with_unit(metric: Metric, value: float) -> str:
     return value_text(metric, value) + unit
 
 
+_ABSENCES = {
+    Absence.NO_COMPLETED_TRIAL: "no completed trial",
+    Absence.NOT_REPORTED: "the completed trials did not report it",
+    Absence.NOT_MEASURED: "not measured",
+    Absence.NO_HISTOGRAM: "no latency histogram of every trial",
+}
+
+
+def absence_text(figure: MetricFigure | None) -> str:
+    """Say why a figure has no value; empty where it has one, or there is no figure."""
+    if figure is None or figure.absence is None:
+        return ""
+    if figure.absence is Absence.TOO_FEW_IOS:
+        needed = samples_needed(figure.metric.quantile or 0.0)
+        return f"{figure.ios:,} I/Os are fewer than the {needed:,} it needs"
+    return _ABSENCES[figure.absence]
+
+
 def share_text(share: float) -> str:
     """Format a share in per cent: `0.4 %`, `12 %`."""
     percent = share * 100
@@ -74,9 +96,40 @@ def op_text(op: Op | None) -> str:
     return "–" if op is None else op.value
 
 
+# The names of levels on the page that is being built, by the level.
+_LEVEL_NAMES: ContextVar[Mapping[str, str]] = ContextVar("level names")
+
+
+@contextmanager
+def short_levels(levels: Iterable[str]) -> Iterator[str]:
+    """Leave out of the names of levels, in `place` and `level_name`, the settings (`key=value`)
+    that all `levels` of a page share; give these for its subtitle, empty without any."""
+    words = {level: level.split(" ") for level in levels}
+    first = next(iter(words.values()), [])
+    shared = [word for word in first if "=" in word and all(word in w for w in words.values())]
+    names = {
+        level: " ".join(word for word in mine if word not in shared)
+        for level, mine in words.items()
+    }
+    # Every level keeps a name of its own.
+    if not shared or not all(names.values()) or len(set(names.values())) < len(names):
+        yield ""
+        return
+    token = _LEVEL_NAMES.set(names)
+    try:
+        yield f"all levels: {' '.join(shared)}"
+    finally:
+        _LEVEL_NAMES.reset(token)
+
+
+def level_name(level: str) -> str:
+    """Return the name of a level on the page that is being built (`short_levels`)."""
+    return _LEVEL_NAMES.get({}).get(level, level)
+
+
 def place(*parts: str) -> str:
-    """Join the known parts of a place; `whole run` without any."""
-    return " · ".join(part for part in parts if part) or "whole run"
+    """Join the known parts of a place; `whole run` without any. A level has its `level_name`."""
+    return " · ".join(level_name(part) for part in parts if part) or "whole run"
 
 
 def evidence_text(name: str, value: float) -> str:

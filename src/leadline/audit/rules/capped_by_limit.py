@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from leadline.audit.cell_rates import Kind, Rate, cell_rates, equal_rates
-from leadline.audit.evidence import CellEvidence, RunEvidence
+from leadline.audit.evidence import RunEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
@@ -29,10 +29,7 @@ DIRECTION_BLOCK_RATIO = 16
     RunEvidence,
 )
 def check(run: RunEvidence) -> Iterator[RuleFinding]:
-    targets: dict[str, list[CellEvidence]] = {}
-    for cell in run.cells:
-        targets.setdefault(cell.place.target, []).append(cell)
-    for target, cells in targets.items():
+    for target, cells in run.by_target().items():
         for kind in Kind:
             rates = sorted(cell_rates(cells, kind), key=lambda rate: rate.value)
             group = _flat(rates, kind)

@@ -1,4 +1,4 @@
-"""Marks, hatches and axes of SVG charts.
+"""Marks, hatches, shades and axes of SVG charts.
 
 A series has a colour, and a second cue in its shape, dash or hatch for readers without colours.
 """
@@ -9,12 +9,12 @@ import html
 import math
 from collections.abc import Sequence
 
-from leadline.report.document import Scale
+from leadline.report.document import HeatCell, HeatMap, Scale
 from leadline.text import visible
 
-SHAPES = ("circle", "square", "triangle", "diamond")
+SHAPES = ("circle", "diamond", "square", "triangle")
 _HATCHES = 4
-_SERIES = 8
+_HUES = 10
 
 # Verdict -> its shape in a chart and its symbol in a text.
 _VERDICTS = {
@@ -45,7 +45,7 @@ DEFINITIONS = (
         f' patternTransform="rotate({angle})"><path class="stripe" d="{path}"/></pattern>'
         for number, angle, path in (
             (1, 45, "M0 0V6"),
-            (2, 0, "M0 3H6"),
+            (2, -45, "M0 0V6"),
             (3, 45, "M0 0V6M0 3H6"),
         )
     )
@@ -65,20 +65,22 @@ def titled(text: str) -> str:
     return f"<title>{xml_text(text)}</title>" if text else ""
 
 
-def colour(series: int) -> str:
-    """The class that colours a series."""
-    return f"s{series % _SERIES}"
+def colour(hue: int) -> str:
+    """The class of a colour."""
+    return f"s{hue % _HUES}"
 
 
-def shape(series: int) -> str:
-    return SHAPES[series % len(SHAPES)]
+def shape(hue: int) -> str:
+    return SHAPES[hue % len(SHAPES)]
 
 
 def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
-    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class."""
+    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class, empty for that of the
+    element around it."""
     tooltip = titled(title)
     end = f">{tooltip}</use>" if tooltip else "/>"
-    return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
+    own = f' class="{style}"' if style else ""
+    return f'<use href="#shape-{kind}"{own} x="{x}" y="{y}"{end}'
 
 
 def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
@@ -95,12 +97,12 @@ def verdict_style(verdict: str) -> str:
     return verdict_class(verdict).replace("v-", "is-", 1) if verdict in _VERDICTS else ""
 
 
-def bar(series: int, width: str, *, refused: bool) -> str:
+def bar(hue: int, width: str, *, refused: bool) -> str:
     """A bar from zero in a track: pale, with a firm end; an outline only where it is refused."""
-    style = colour(series)
+    style = colour(hue)
     if refused:
         return f'<rect class="bar {style} refused" x="0" y="4" width="{width}" height="12"/>'
-    hatch = series % _HATCHES
+    hatch = hue % _HATCHES
     over = f'<rect class="hatch-{hatch}" x="0" y="4" width="{width}" height="12"/>' if hatch else ""
     return (
         f'<rect class="bar {style}" x="0" y="4" width="{width}" height="12"/>{over}'
@@ -128,8 +130,8 @@ def share(axis: Scale, value: float) -> float:
 
 
 def percent(part: float) -> str:
-    """A share of a plot's width or height as SVG writes it: `42.13%`."""
-    return f"{100 * part:.4g}%"
+    """A share of a plot's width or height as SVG writes it: `42.1%`, less than a pixel off."""
+    return f"{100 * part:.3g}%"
 
 
 def at(axis: Scale, value: float) -> str:
@@ -164,3 +166,56 @@ def _apart(ticks: Sequence[tuple[float, str]], width: float) -> bool:
             return False
         taken = start + long + _GAP
     return True
+
+
+# How far a figure of a heat map lies from that of the baseline, as a shade and as a text.
+
+# Shades in each direction, and the ratio at which the last one is reached.
+LEVELS = 6
+FULL_RATIO = 4.0
+
+
+def shade(ratio: float, higher_is_better: bool) -> float:
+    """-1 (worst) to 1 (best) of a figure that is `ratio` times the baseline's: its logarithm,
+    with the ends at a fourth and at four times. The page's script computes the same."""
+    if ratio <= 0:
+        return -1.0 if higher_is_better else 1.0
+    part = math.log(ratio) / math.log(FULL_RATIO)
+    return min(max(part if higher_is_better else -part, -1.0), 1.0)
+
+
+def level(value: float | None, *, tested: bool = False) -> str:
+    """The class of a shade: `b6` best, `b0` as the baseline, `w6` worst; empty without one. Where
+    changes were `tested`, a better or worse cell always has a shade."""
+    if value is None:
+        return ""
+    step = round(abs(value) * LEVELS)
+    if tested and value:
+        step = max(step, 1)
+    return f"w{step}" if value < 0 and step else f"b{step}"
+
+
+def ratio_text(ratio: float) -> str:
+    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"×{ratio:,.{digits}f}"
+
+
+def ratio(chart: HeatMap, column: int, cell: HeatCell) -> float | None:
+    """Divide a figure by the baseline's; None where one of them is missing or refused."""
+    if not 0 <= chart.baseline < len(chart.cells):
+        return None
+    base = chart.cells[chart.baseline][column]
+    if cell.value is None or cell.refused or not base.value or base.refused:
+        return None
+    return cell.value / base.value
+
+
+def heat_ratio(chart: HeatMap, column: int, cell: HeatCell) -> str:
+    """Format how many times the baseline's figure a figure is.
+
+    Empty in the baseline's own row, and where the figures are changes already.
+    """
+    if chart.relative or cell is chart.cells[chart.baseline][column]:
+        return ""
+    found = ratio(chart, column, cell)
+    return "" if found is None else ratio_text(found)

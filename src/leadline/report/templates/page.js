@@ -218,7 +218,8 @@
     rows.splice(1, 0, rows[0].map(() => "---"));
     return rows.map((row) => "| " + row.join(" | ") + " |\n").join("");
   };
-  for (const caption of all(".scroll table:not(.dots) caption")) {
+  for (const table of all(".scroll table:not(.dots):not(.heat)")) {
+    const caption = table.createCaption();
     for (const form of ["TSV", "Markdown"]) {
       const button = document.createElement("button");
       button.type = "button";
@@ -226,7 +227,7 @@
       button.dataset.form = form;
       button.setAttribute("aria-label", "Copy this table as " + form);
       button.addEventListener("click", async () => {
-        await navigator.clipboard.writeText(copied(caption.closest("table"), form === "Markdown"));
+        await navigator.clipboard.writeText(copied(table, form === "Markdown"));
         button.dataset.form = "copied";
         setTimeout(() => { button.dataset.form = form; }, 1200);
       });

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.figures import Absence, CellFigure, MetricFigure
 from leadline.analysis.workloads import reported_rate
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
@@ -13,19 +13,12 @@ from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
-from leadline.report.document import (
-    Block,
-    Document,
-    Marks,
-    Paragraph,
-    Section,
-    finding_list,
-    shorten_levels,
-)
+from leadline.report.document import Block, Document, Paragraph, Section
+from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.run.conditions import elapsed, elsewhere, moment, unfinished_table
-from leadline.report.words import count_text, listed, place, share_text, title
+from leadline.report.words import count_text, listed, place, share_text, short_levels, title
 
 
 def findings_document(
@@ -33,17 +26,17 @@ def findings_document(
 ) -> Document:
     """Build the audit of a run, without the run's numbers."""
     marks = Marks(findings)
-    document = Document(
-        title=f"Audit of {run.id}",
-        subtitle=subtitle(run),
-        summary=(
-            measured_sentence(run, findings),
-            *audit_sentences(run, figures, findings, marks),
-        ),
-        sections=(*unfinished_sections(run), findings_section(findings, marks)),
-        marked=marks.all,
-    )
-    return shorten_levels(document, (cell.level for cell in run.plan.cells))
+    with short_levels(cell.level for cell in run.plan.cells) as shared:
+        return Document(
+            title=f"Audit of {run.id}",
+            subtitle=place(subtitle(run), shared),
+            summary=(
+                measured_sentence(run, findings),
+                *audit_sentences(run, figures, findings, marks),
+            ),
+            sections=(*unfinished_sections(run), findings_section(findings, marks)),
+            marked=marks.all,
+        )
 
 
 def measured_sentence(run: Run, findings: Sequence[Finding]) -> str:
@@ -175,7 +168,7 @@ def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
         ]
         if not without:
             continue
-        few = [figure for figure in without if "fewer than" in figure.absence]
+        few = [figure for figure in without if figure.absence is Absence.TOO_FEW_IOS]
         rows = count_text(len(without), "row")
         text = f"{title(metric)} in {rows}"
         key = "too few I/Os" if len(few) == len(without) else "not measured"

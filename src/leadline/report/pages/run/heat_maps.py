@@ -12,10 +12,11 @@ from leadline.archive.reader import Run
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.document import Block, Choices, HeatCell, HeatMap, Paragraph, Section
-from leadline.report.render.svg_charts import shade
+from leadline.report.render.svg_shapes import shade
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
+    absence_text,
     chart_labels,
     count_text,
     listed,
@@ -214,7 +215,7 @@ def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> Heat
     found = figure.metric(metric)
     if found.value is None:
         text = MISSING if figure.missing else NOT_SHOWN
-        return HeatCell(text=text, shade=None, note=found.absence)
+        return HeatCell(text=text, shade=None, note=absence_text(found))
     text = value_text(metric, found.value)
     if not usable(found):
         codes = listed(
