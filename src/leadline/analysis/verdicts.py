@@ -34,7 +34,6 @@ from leadline.stats.families import (
     holm_levels,
     two_sided,
 )
-from leadline.stats.moderation import FEWEST_CELLS
 from leadline.stats.outlook import detectable, trials_needed
 from leadline.stats.runs import RunMeans, estimate_over_runs
 
@@ -374,7 +373,7 @@ def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
         Reason.CORRELATED: estimate.correlation > 0,
         Reason.WILD_TRIAL: estimate.trimmed,
         Reason.OWN_SCATTER: draft.comparable
-        and any(prior.cells < FEWEST_CELLS for prior in estimate.priors),
+        and any(not prior.freedom for prior in estimate.priors),
     }
     reasons = (reason for reason, applies in given.items() if applies)
     return replace(

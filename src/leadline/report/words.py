@@ -266,7 +266,8 @@ _REASONS = {
     Reason.WILD_TRIAL: "a trial is far from the others: trimmed means",
     Reason.INCOMPLETE_BLOCKS: "trials without a partner in their block are left out",
     Reason.IDENTICAL_TRIALS: "every trial of both runs has the same value: possibly one data set",
-    Reason.OWN_SCATTER: "fewer than three comparable cells: only the cell's own scatter",
+    Reason.OWN_SCATTER: "only the cell's own scatter: fewer than three comparable cells, or two "
+    "trials of cells that scatter unevenly",
     Reason.SINGLE_TRIAL: "one trial of a system does not show how repeats differ",
     Reason.WITHIN_RUN_EVIDENCE: "tested with the seconds within the trials",
     Reason.NO_WITHIN_RUN_EVIDENCE: "the seconds within the trial are unknown",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.stats.correlation import estimate_correlation, variance_inflation
-from leadline.stats.moderation import Prior, moderate
+from leadline.stats.moderation import FEWEST_CELLS, Prior, moderate
 
 Values = npt.NDArray[np.float64]
 
@@ -261,6 +261,9 @@ def _independent(family: Sequence[TwoSamples]) -> Iterable[Estimate]:
     ]
     correlation = _correlation(family, *(side.values() for side in logs))
     above, below = (_Side(side, correlation) for side in logs)
+    uneven = any(
+        prior.cells >= FEWEST_CELLS and not prior.freedom for prior in (above.prior, below.prior)
+    )
     for sample in family:
         first, second = above.of(sample.above), below.of(sample.below)
         variances = first.variance / first.number, second.variance / second.number
@@ -268,6 +271,9 @@ def _independent(family: Sequence[TwoSamples]) -> Iterable[Estimate]:
         share = variances[0] / square
         parts = ((share, first), (1 - share, second))
         freedom = 1 / sum(part**2 / sample_.freedom for part, sample_ in parts)
+        if uneven:
+            # Two trials that are alike by chance would count for nothing (Hsu 1938).
+            freedom = min(first.freedom, second.freedom)
         # Of unequal numbers the harmonic mean has the same standard error.
         number = 2 / (1 / first.number + 1 / second.number)
         yield Estimate(

@@ -18,6 +18,9 @@ Values = npt.NDArray[np.float64]
 
 # Fewer comparable cells do not show how scatter differs between cells.
 FEWEST_CELLS = 3
+# With one degree of freedom in each cell a small weight is often estimated too high: 12.6 % of the
+# verdicts on uneven cells of two trials were wrong with it (400 matrices of 40).
+_LEAST_WEIGHT = 2.0
 # The shares of cells at the low and the high end that are winsorised, as in limma.
 _TAILS = (0.05, 0.1)
 _NODES = 128
@@ -48,15 +51,17 @@ def moderate(variances: Values, freedom: Values, *, most_freedom: float | None =
     """Shrink variances (all positive, shape (cells,)) with their degrees of freedom (positive).
 
     `most_freedom` is the number of independent residuals behind all cells, by default the sum of
-    `freedom`: no posterior has more. With fewer than three cells nothing changes.
+    `freedom`: no posterior has more. Nothing changes with fewer than three cells, nor with one
+    degree of freedom each (two trials) where the cells scatter unevenly.
     """
     variances = np.asarray(variances, dtype=np.float64)
     freedom = np.asarray(freedom, dtype=np.float64)
-    if len(variances) < FEWEST_CELLS:
+    most = float(freedom.sum()) if most_freedom is None else most_freedom
+    few = len(variances) < FEWEST_CELLS
+    prior, weights = (None, freedom) if few else _fit_robustly(variances, freedom)
+    if prior is None or (freedom.max() <= 1 and prior.freedom < _LEAST_WEIGHT):
         none = Prior(cells=len(variances), variance=0.0, freedom=0.0)
         return Moderated(prior=none, variance=variances, freedom=freedom)
-    most = float(freedom.sum()) if most_freedom is None else most_freedom
-    prior, weights = _fit_robustly(variances, freedom)
     # Of a weight without bound nothing of a cell's own variance is left.
     bound = np.isfinite(weights)
     finite = np.where(bound, weights, 0.0)

@@ -122,7 +122,9 @@ def test_the_page_has_several_runs(row: list[str]) -> None:
 
 @thorough
 def test_two_trials_of_uneven_cells_are_wrong_as_often_as_the_page_states() -> None:
-    told = re.search(r"and ([0-9]+ %) of\s+400 matrices", PAGE.read_text(encoding="utf-8"))
+    told = re.search(
+        r"and ([0-9]+ %) of the verdicts of\s+400 matrices", PAGE.read_text(encoding="utf-8")
+    )
     assert told
     found = simulated.power(2, "uneven cells", number=400).wrong
     assert share(told[1]) == pytest.approx(found, abs=0.04)

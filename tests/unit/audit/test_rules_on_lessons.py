@@ -72,12 +72,14 @@ def test_of_a_search_for_a_latency_fio_reports_its_last_window() -> None:
 
 
 def test_what_the_disk_counts_miss_before_the_end_is_no_cache() -> None:
-    options = {"rw": "randread", "ioengine": "libaio", "direct": "1", "iodepth": "1"}
+    options = {"rw": "randread", "ioengine": "libaio", "direct": "0", "iodepth": "1"}
     short = replace(done(mean_s=3e-4), runtime_s=0.3, total_ios=1024)
     seen = replace(DISK, read_ios=495)
-    assert not of("cache-served-reads", audit_output(output(job(short, **options), disks=(seen,))))
+    early = audit_output(output(job(short, **options), disks=(seen,)))
+    assert not of("cache-served-reads", early)
     long = replace(short, runtime_s=10.0, total_ios=34_000)
-    (found,) = of("cache-served-reads", audit_output(output(job(long, **options), disks=(seen,))))
+    late = audit_output(output(job(long, **options), disks=(seen,)))
+    (found,) = of("cache-served-reads", late)
     assert found.evidence["disk_reads"] == 495
 
 

@@ -83,7 +83,7 @@ RANDOM = {"rw": "randread", "bs": "4k", "ioengine": "libaio", "direct": "1"}
 
 
 def test_cache_served_reads_fires_where_the_disk_did_few_reads() -> None:
-    made = job(done(), **RANDOM)
+    made = job(done(), **{**RANDOM, "direct": "0"})
     (found,) = of("cache-served-reads", audit_output(output(made, disks=(disk(9000, 100),))))
     assert found.severity is Severity.ERROR
     assert found.evidence["disk_share"] == pytest.approx(9100 / 60_000)

@@ -90,3 +90,15 @@ def test_posteriors_are_between_own_and_prior(variances: list[float]) -> None:
         )
         assert (found.variance >= low * (1 - 1e-9)).all()
         assert (found.variance <= high * (1 + 1e-9)).all()
+
+
+def test_two_trials_of_uneven_cells_are_not_pooled() -> None:
+    """One degree of freedom each: variances over eight orders of magnitude; nearly equal ones."""
+    uneven = moderate(np.logspace(-8, 0, 40), np.ones(40))
+    assert (uneven.prior.cells, uneven.prior.freedom) == (40, 0)
+    assert uneven.variance.tolist() == np.logspace(-8, 0, 40).tolist()
+    assert uneven.freedom.tolist() == [1] * 40
+    even = moderate(np.linspace(0.9, 1.1, 40), np.ones(40))
+    assert even.prior.freedom > 0
+    # Two degrees of freedom show it.
+    assert moderate(np.logspace(-8, 0, 40), np.full(40, 2.0)).prior.freedom > 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from leadline.audit.evidence import JobEvidence
-from leadline.audit.execution import FILE_ENGINES
+from leadline.audit.execution import FILE_ENGINES, SPARED, UNSEEN_S
 from leadline.audit.latencies import mean_s, median_s
 from leadline.audit.physics import (
     compressing_layer,
@@ -29,9 +29,7 @@ REREAD = 1.1
 # A file in memory affects results that read it at least twice.
 READ_OVER = 2.0
 # Share of reads at the disks below: less than the first means a cache, more than the second none.
-SPARED, UNSPARED = 0.5, 0.9
-# fio reads the disks' counters four times a second; 30 to 160 ms before the end were measured.
-UNSEEN_S = 0.25
+UNSPARED = 0.9
 # A hard disk turns once in 4 to 8 ms; memory answered a random read below this.
 HARD_DISK_S = 1e-3
 # Memory copies at least this fast: with a slower median, half of the reads came from storage.
@@ -61,8 +59,8 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
         return
     # The most certain test first: one finding is enough.
     tests = (
-        *(_on_memory, _resident, _too_fast, _disks_spared, _layers_spared, _held, _hard_disks),
-        *(_warm_start, _reread, _read_ahead, _remote_reread),
+        *(_on_memory, _resident, _too_fast, _disks_spared, _disk_bytes_spared, _layers_spared),
+        *(_held, _hard_disks, _warm_start, _reread, _read_ahead, _remote_reread),
     )
     findings = (test(evidence, read) for test in tests)
     yield from islice((finding for finding in findings if finding is not None), 1)
@@ -105,7 +103,7 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
 def _disks_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether the disks below did far fewer reads than the jobs."""
     whole, ran = evidence.trial.whole, evidence.longest_s
-    counted = whole.disk_reads if whole else None
+    counted = whole.disk_reads if whole and not evidence.job.options.direct else None
     # fio takes the last counts up to a quarter of a second before the end.
     seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
     if whole is None or counted is None or counted[1] >= SPARED * counted[0] * seen:
@@ -118,6 +116,25 @@ def _disks_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
         evidence={"reads": requested, "disk_reads": done, "disk_share": done / requested},
         message=f"The jobs did {requested:,} reads, the disks below {done:,} "
         f"({done / requested:.0%}). Memory answered the rest.",
+        remedy=_DIRECT,
+    )
+
+
+def _disk_bytes_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
+    """Test whether the disks below read far fewer bytes than the jobs, also with read-ahead."""
+    whole, ran = evidence.trial.whole, evidence.longest_s
+    # Direct reads that no disk saw are those of holes (unwritten-reads).
+    counted = whole.disk_read_bytes if whole and not evidence.job.options.direct else None
+    seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
+    if whole is None or counted is None or counted[1] >= SPARED * counted[0] * seen:
+        return None
+    requested, done = counted
+    return RuleFinding(
+        severity=Severity.WARNING if len(whole.runtimes) > 1 else Severity.ERROR,
+        op=Op.READ,
+        evidence={"read_bytes": requested, "disk_read_bytes": done, "disk_share": done / requested},
+        message=f"The jobs read {format_size(requested)}, the disks below at most "
+        f"{format_size(done)} ({done / requested:.0%}). Memory answered the rest.",
         remedy=_DIRECT,
     )
 

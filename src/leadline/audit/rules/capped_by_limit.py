@@ -13,6 +13,9 @@ from leadline.metrics import Op
 
 # Published caps repeat within 0.2 % (kubestr on NFS) and 1 % (CephFS); real storage does not.
 SAME = 1.02
+# A cell this close does not contradict a limit: the first burst, or the last I/Os of a short run
+# (396 and 407 IOPS of one cgroup limit in runs of 2 s).
+NEAR = 1.05
 FEWEST_CELLS = 3
 # Neighbouring block sizes may give the same rate; a factor of four is a different load.
 BLOCK_RATIO = 4
@@ -116,6 +119,8 @@ def _is_ceiling(group: Sequence[Rate], rates: Sequence[Rate], kind: Kind) -> boo
         if kind is Kind.IOPS and rate.block_bytes > max(blocks):
             continue
         if kind is Kind.BANDWIDTH and rate.block_bytes < min(blocks):
+            continue
+        if group[-1].value / NEAR <= rate.value <= group[0].value * NEAR:
             continue
         above = rate.value > group[0].value
         if above or rate.in_flight is None or rate.in_flight >= shallowest:

@@ -31,7 +31,10 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
         )
         return
     switched = [key for key in _SWITCHES if options.flag(key)]
-    if not options.whole and not switched:
+    # A line of terse output has all latencies; of another summary a part may be known.
+    source = evidence.trial.record.source if evidence.trial.record else None
+    complete = options.whole or (source is not None and source.kind == "fio-terse")
+    if not complete and not switched:
         return
     why = f"{' and '.join(switched)} disabled it" if switched else "the result has only zeros"
     for operation in evidence.job.operations:
@@ -39,7 +42,7 @@ def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
             ios = f"{operation.total_ios} " if operation.total_ios is not None else ""
             yield RuleFinding(
                 # A summary without a latency misleads no reader.
-                severity=Severity.ERROR if options.whole else Severity.INFO,
+                severity=Severity.ERROR if complete else Severity.INFO,
                 op=operation.op,
                 latency_only=True,
                 evidence={"total_ios": operation.total_ios},

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.audit.evidence import CellEvidence
+from leadline.audit.evidence import CellEvidence, TrialEvidence
+from leadline.audit.execution import SPARED, UNSEEN_S
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
@@ -19,6 +20,7 @@ ALLOCATED = 0.95
 def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
     unknown = 0
     for trial in evidence.sound:
+        yield from _without_disk(trial)
         if trial.record is None or trial.imported:
             continue  # earlier writes of an imported run are unknown
         if not any(job.operation(Op.READ) for job in trial.jobs):
@@ -65,3 +67,26 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
             "lays out its own files.",
             remedy="Use a generated workload, or write the span in the job file first.",
         )
+
+
+def _without_disk(trial: TrialEvidence) -> Iterator[RuleFinding]:
+    """Test whether direct reads, which pass the page cache, reached no disk."""
+    counted = trial.whole.disk_reads if trial.whole else None
+    reading = [job for job in trial.jobs if job.operation(Op.READ)]
+    if counted is None or not reading or not all(job.job.options.direct for job in reading):
+        return
+    requested, done = counted
+    ran = max(job.longest_s or 0.0 for job in reading)
+    seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
+    if done >= SPARED * requested * seen:
+        return
+    yield RuleFinding(
+        severity=Severity.ERROR,
+        op=Op.READ,
+        trial=trial.place.trial,
+        evidence={"reads": requested, "disk_reads": done, "disk_share": done / requested},
+        message=f"The jobs did {requested:,} direct reads, the disks below {done:,} "
+        f"({done / requested:.0%}). The file has holes: reads of unwritten blocks need no I/O. "
+        "Or its file system does not support direct I/O.",
+        remedy="Write the whole span before it is read.",
+    )

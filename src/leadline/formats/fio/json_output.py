@@ -157,16 +157,18 @@ def _settle(repeat: Repeat, notes: Notes) -> None:
         return  # fio 2 fills its list of percentiles up with these
     if repeat.same:
         return  # fio 3 echoes some of its options twice
-    fact = f"repeated {len(repeat.values)} times"
+    times = len(repeat.values)
     if repeat.within in _OPTIONS and repeat.key == "filename":
         # fio adds each to the job's files, and takes several in one option with colons.
         repeat.parent[repeat.key] = ":".join(map(str, repeat.values))
         return
     if repeat.within in _OPTIONS:
-        fact += "; fio used the last one"
-    else:
-        repeat.parent[repeat.key] = None
-        fact += " with different values; not read"
+        # As in scripts that append an option to override it.
+        fact = f"given {times} times; fio used the last one"
+        notes.add(NoteKind.LEFT_OUT, repeat.where, fact)
+        return
+    repeat.parent[repeat.key] = None
+    fact = f"repeated {times} times with different values; not read"
     notes.add(NoteKind.REPEATED_FIELD, repeat.where, fact)
 
 

@@ -18,7 +18,6 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
 from leadline.report.render.rows import render_rows
-from leadline.stats.moderation import FEWEST_CELLS
 
 
 class ComparedOutput(CellOutput):
@@ -337,7 +336,7 @@ def _pools(comparison: Comparison) -> Iterator[PoolOutput]:
         systems = (None,) if estimate.paired else ("candidate", "baseline")
         for system, prior in zip(systems, estimate.priors, strict=False):
             key = cell.metric.value, system, estimate.paired
-            if key not in found and prior.cells >= FEWEST_CELLS:
+            if key not in found and prior.freedom:
                 found[key] = PoolOutput(
                     metric=cell.metric.value,
                     system=system,

@@ -353,7 +353,7 @@ def test_a_repeated_option_is_what_fio_made_of_it() -> None:
     output = parse_fio_json(document(job()).replace(b'"rw":"randread"', twice))
     assert output.jobs[0].options.raw["rw"] == "randread"
     assert output.jobs[0].options.raw["filename"] == "/a:/b"
-    assert notes(output) == [(NoteKind.REPEATED_FIELD, "$.jobs[0]['job options'].rw")]
+    assert notes(output) == [(NoteKind.LEFT_OUT, "$.jobs[0]['job options'].rw")]
 
 
 def test_a_value_in_quotes_is_no_repeated_key() -> None:

@@ -26,7 +26,6 @@ from leadline.report.words import (
     title,
 )
 from leadline.stats.effects import Estimate
-from leadline.stats.moderation import FEWEST_CELLS
 from leadline.version import __version__
 
 # The page that explains each line.
@@ -130,7 +129,7 @@ def _pooled(comparison: Comparison) -> str:
         if cell.judgement.estimate is not None and cell.verdict is not Verdict.NOT_COMPARABLE:
             found.setdefault(cell.metric, cell.judgement.estimate)
     for metric, estimate in found.items():
-        known = [prior for prior in estimate.priors if prior.cells >= FEWEST_CELLS]
+        known = [prior for prior in estimate.priors if prior.freedom]
         if not known:
             continue
         deviations = listed(percent_text(math.sqrt(prior.variance)) for prior in known)
