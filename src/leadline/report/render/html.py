@@ -284,6 +284,10 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
 
 
 def _text(cell: Cell) -> str:
+    if cell.link:
+        return Markup('<bdi dir="ltr"><a href="{}">{}</a></bdi>').format(
+            cell.link, sentence(cell.text)
+        )
     if cell.missing:
         word = " word" if len(cell.text) > 1 else ""
         return f'<bdi class="absent{word}">{sentence(cell.text)}</bdi>'
