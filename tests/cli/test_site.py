@@ -285,10 +285,10 @@ def test_a_site_that_was_interrupted_is_written_again(
     written: list[str] = []
     write = SiteFolder.write
 
-    def stop_at_the_third(self: SiteFolder, name: str, content: str) -> None:
+    def stop_at_the_third(self: SiteFolder, name: str, content: bytes) -> None:
         written.append(name)
         if len(written) == 3:
-            (self.path / ".leadline-site.new").write_text(content[:100], "utf-8")
+            (self.path / ".leadline-site.new").write_bytes(content[:100])
             raise KeyboardInterrupt
         write(self, name, content)
 

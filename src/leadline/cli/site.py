@@ -41,7 +41,7 @@ class _Made:
 
     name: str
     row: SiteRun | SiteComparison
-    content: str = ""
+    content: bytes = b""
 
 
 def _folder_of_runs(_context: click.Context, _option: click.Parameter, given: Path | None) -> Path:
@@ -105,7 +105,7 @@ def command(runs: Path, folder: Path, band: float, between_runs: float, force: b
             rows[made.name] = made.row
             progress.update(1)
     site = _site(archives, planned, unread, rows, band, between_runs)
-    target.write(INDEX, _index(site)[1])
+    target.write(INDEX, _index(site)[1].encode())
     left = target.finish(planned, site)
     for name in left:
         echo_line(f"kept: {name} was changed since Leadline wrote it", err=True)
@@ -236,7 +236,9 @@ def _run_page(page: PlannedPage, *, rendering: bool) -> _Made:
         verification = judge.verified(run)
         row = site_run(run, page.name, judge(run)[0], verification)
         content = (
-            rendered(of_run(run, ".html", judge, lambda: (verification,))) if rendering else ""
+            rendered(of_run(run, ".html", judge, lambda: (verification,))).encode()
+            if rendering
+            else b""
         )
     except _UNREADABLE as error:
         return _Made(name=page.name, row=_failed(run.path, _fact(error)))
@@ -266,13 +268,13 @@ def _comparison_page(
         else:
             by, sides = By.RUN, several_runs([run], [candidate], _judged)
         comparison = compare(*sides, by=by, band=band, between_runs=between_runs)
-        content = ""
+        content = b""
         if rendering:
             verified = tuple(_opened(run.path)[1].verified(run) for run in comparison.runs)
             written = of_two(
                 *sides, by, ".html", lambda: verified, band=band, between_runs=between_runs
             )
-            content = rendered(written)
+            content = rendered(written).encode()
         return _Made(name=page.name, row=site_comparison(comparison, page.name), content=content)
     except _UNREADABLE as error:
         row = SiteComparison(

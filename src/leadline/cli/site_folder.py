@@ -162,14 +162,14 @@ class SiteFolder:
 
     def _record(self, files: dict[str, str], site: SiteOutput | None) -> None:
         record = SiteRecord(version=__version__, files=files, site=site)
-        self.write(RECORD, record.to_json() + "\n")
+        self.write(RECORD, (record.to_json() + "\n").encode())
 
-    def write(self, name: str, content: str) -> None:
+    def write(self, name: str, content: bytes) -> None:
         """Write a file whole or not at all. Raises LeadlineError (`output-unwritable`)."""
         temporary = self.path / _TEMPORARY
         try:
             temporary.unlink(missing_ok=True)
-            with temporary.open("x", encoding="utf-8", newline="\n") as stream:
+            with temporary.open("xb") as stream:
                 stream.write(content)
             temporary.replace(self.path / name)
         except OSError as error:
