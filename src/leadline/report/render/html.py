@@ -188,6 +188,7 @@ def _environment(ready_to_print: bool) -> Environment:
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
+        extensions=["jinja2.ext.loopcontrols"],
         loader=DictLoader(
             {name: _source(f"{name}.html.j2") for name in ("page", "body", "blocks", "fragment")}
         ),

@@ -62,13 +62,13 @@
       const cell = row.cells[column];
       return [row, (cell.dataset.sort ?? (number ? "" : cell.textContent)) || undefined];
     }));
+    fold();
     const rows = [...table.tBodies[0].rows];
     rows.sort((a, b) => {
       const x = keys.get(a), y = keys.get(b);
       if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
       return sign * (number ? x - y : x.localeCompare(y, undefined, { numeric: true }));
     });
-    fold();
     heads.forEach((other) => other.setAttribute("aria-sort", "none"));
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
     table.tBodies[0].append(...rows);
@@ -215,8 +215,8 @@
       button.type = "button";
       button.className = "unfold";
       button.ariaExpanded = "false";
-      button.ariaLabel = "Trials of " + cells.slice(0, 4).map((cell) => cell.textContent).join(" ");
-      cells[0].append(button);
+      button.ariaLabel = "Details of " + cells.slice(0, 4).map((cell) => cell.textContent).join(" ");
+      cells[0].prepend(button);
       row.addEventListener("click", (event) => {
         if (event.target.closest("a") || String(getSelection())) return;
         const open = button.ariaExpanded === "true";
@@ -342,7 +342,7 @@
     const frame = figure.getBoundingClientRect();
     const edge = 8;
     const made = ["", "width", "height"].map((key) => Math.ceil(frame[key] + 2 * edge) || 0);
-    const root = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const root = document.createElementNS(figure.querySelector("svg").namespaceURI, "svg");
     const add = (name, attributes, inside) => {
       const node = document.createElementNS(root.namespaceURI, name);
       for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
