@@ -84,8 +84,8 @@ if [ -z "$no_lab" ]; then
     two=(single-zone multi-zone --by cluster --run @latest --runs "$runs")
     uv run --frozen leadline report "${two[@]}" -o "$page" --force >/dev/null
     echo
-    # Print the end of the answer. The page has the whole answer, also if nothing is comparable.
-    uv run --frozen leadline compare "${two[@]}" 2>/dev/null | sed -n '/^Bottom line$/,$p' || true
+    # The page has the whole answer, also if nothing is comparable.
+    uv run --frozen leadline compare "${two[@]}" 2>/dev/null || true
 fi
 echo
 echo "The page:      $page"

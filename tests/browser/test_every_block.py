@@ -13,7 +13,7 @@ from every_block import HOSTILE, NAMES
 from playwright.sync_api import Browser, Page, expect
 
 from leadline.report.render import html
-from leadline.report.render.svg_charts import level, ratio, ratio_text, shade
+from leadline.report.render.svg_shapes import level, ratio, ratio_text, shade
 
 pytestmark = pytest.mark.browser
 METRIC = "#metric"

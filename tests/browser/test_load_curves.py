@@ -9,7 +9,9 @@ import pytest
 from chromium import Watch, opened
 from playwright.sync_api import Browser, Page, expect
 
-from leadline.report.document import Document, Marks, PageBudget
+from leadline.report.curves import PageBudget
+from leadline.report.document import Document
+from leadline.report.marks import Marks
 from leadline.report.pages.scaling.page import curve_section
 from leadline.report.render import html
 from tests.unit.report.pages.scaling.studies import (

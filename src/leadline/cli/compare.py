@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     metavar="LIMIT",
     help="Exit status 1 if a change exceeds it, 5 if that is inconclusive: 'write p99 > +20%'.",
 )
+@click.option("--details", is_flag=True, help="Also explanations, settings, findings and method.")
 @format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     band: float,
@@ -40,6 +41,8 @@ def command(
     metrics: tuple[str, ...],
     limits: tuple[str, ...],
     output: str,
+    *,
+    details: bool,
     **given: Any,
 ) -> Exit:
     """Compare two runs, or two clusters, targets or labels of one run: every cell with its change,
@@ -79,7 +82,7 @@ def command(
         )
     compared = any(cell.verdict is not Verdict.NOT_COMPARABLE for cell in comparison.cells)
     results = check_limits(comparison, parsed) if compared else ()
-    _print(comparison, results, output)
+    _print(comparison, results, output, details=details)
     if not compared:
         _print_reasons(comparison)
         return Exit.NOT_COMPARABLE
@@ -134,7 +137,9 @@ def _print_missed_limits(results: tuple[LimitResult, ...]) -> Exit:
     return Exit.INCONCLUSIVE if Outcome.UNDECIDED in outcomes else Exit.ANSWERED
 
 
-def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str) -> None:
+def _print(
+    comparison: Comparison, results: tuple[LimitResult, ...], output: str, *, details: bool
+) -> None:
     from leadline.report.pages.comparison.page import comparison_document, comparison_summary
 
     summary = comparison_summary(comparison)
@@ -149,4 +154,4 @@ def _print(comparison: Comparison, results: tuple[LimitResult, ...], output: str
             echo_rendered(compare_csv(answer, output))
     else:
         document = comparison_document(comparison) if output == "markdown" else summary
-        print_document(document, output)
+        print_document(document, output, full=details)

@@ -15,12 +15,12 @@ from leadline.report.document import (
     Column,
     KeyValues,
     Kind,
-    Marks,
     Paragraph,
     Scale,
     Section,
     Table,
 )
+from leadline.report.marks import Marks
 from leadline.report.words import MISSING, NOT_SHOWN, value_text
 
 # A page cuts longer names; the tooltip has the whole name.

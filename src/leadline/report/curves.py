@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median, stdev
 
@@ -15,7 +16,7 @@ from leadline.analysis.figures import CellFigure
 from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric
 from leadline.report.document import Line, LineChart, Look, Scale, Strip, Stroke
-from leadline.report.words import share_text, title
+from leadline.report.words import listed, share_text, title
 from leadline.units import format_latency
 
 # Readers distinguish at most so many lines by colour and dash.
@@ -314,3 +315,42 @@ def _rungs(values: Mapping[Metric, float]) -> list[Metric]:
 def _short(metric: Metric) -> str:
     """`p99.9`."""
     return title(metric).split()[0]
+
+
+# How much a page may draw; what is left out is reported.
+
+# A point is about 150 bytes of a page, and a chart with its axes as much as fifteen of them.
+_MOST_PAGE_POINTS = 4000
+_CHART_AS_POINTS = 15
+
+
+class PageBudget:
+    """The points that the charts of a page may have, per kind of chart.
+
+    Otherwise series over time would leave no points for percentile ladders.
+    """
+
+    def __init__(self, most: int = _MOST_PAGE_POINTS) -> None:
+        self._most = most
+        self._spent: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+
+    def allows(self, kind: str, points: int) -> bool:
+        """Reserve the points of a chart of `kind`; whether there are enough."""
+        cost = points + _CHART_AS_POINTS
+        if self._spent[kind] + cost > self._most:
+            self._left_out[kind] += 1
+            return False
+        self._spent[kind] += cost
+        return True
+
+    @property
+    def omission(self) -> str:
+        """A sentence about the charts that are left out; empty where there are none."""
+        if not self._left_out:
+            return ""
+        charts = listed(f"{count:,} of {kind}" for kind, count in self._left_out.items())
+        return (
+            f"Charts that are not drawn, to keep the page small: {charts}. The tables have every "
+            "figure, and the downloads every trial."
+        )

@@ -6,17 +6,12 @@ adds the escaping of its own medium, and decides on layout.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import StrEnum
 from operator import is_
 from typing import Any, TypeVar, cast
 
-from leadline.analysis.figures import FindingMark
-from leadline.findings import Finding, Severity
-from leadline.report.words import evidence_name, evidence_text, listed, place
+from leadline.findings import Severity
 from leadline.text import visible, visible_lines
 
 
@@ -513,15 +508,14 @@ def printable(part: _Part) -> _Part:
 
     Every renderer calls it first, so that no other code has to. Only `Code` has lines.
     """
-    return cast(_Part, _with_texts(part, visible, visible_lines))
+    return cast(_Part, _printable(part))
 
 
-def _with_texts(part: Any, of_text: Callable[[str], str], of_code: Callable[[str], str]) -> Any:
-    """Apply functions to every text of a part, and to that of `Code`."""
+def _printable(part: Any) -> Any:
     if type(part) is str:
-        return of_text(part)
+        return visible(part)
     if type(part) is tuple:
-        items = tuple(_with_texts(item, of_text, of_code) for item in part)
+        items = tuple(map(_printable, part))
         return part if all(map(is_, part, items)) else items
     if not is_dataclass(part) or isinstance(part, type):
         return part
@@ -529,150 +523,7 @@ def _with_texts(part: Any, of_text: Callable[[str], str], of_code: Callable[[str
     for name in part.__dataclass_fields__:
         value = getattr(part, name)
         lines = name == "text" and isinstance(part, Code)
-        shown = of_code(value) if lines else _with_texts(value, of_text, of_code)
+        shown = visible_lines(value) if lines else _printable(value)
         if shown is not value:
             changed[name] = shown
     return replace(part, **changed) if changed else part
-
-
-def shorten_levels(document: Document, levels: Iterable[str]) -> Document:
-    """Leave out of the names of levels the settings (`key=value`) that all of them have; the
-    subtitle lists these."""
-    words = {level: level.split(" ") for level in levels}
-    shared = [
-        word
-        for word in next(iter(words.values()), [])
-        if "=" in word and all(word in other for other in words.values())
-    ]
-    short = {
-        level: " ".join(word for word in mine if word not in shared)
-        for level, mine in words.items()
-    }
-    if not shared or not all(short.values()) or len(set(short.values())) < len(short):
-        return document
-    names = "|".join(map(re.escape, sorted(short, key=len, reverse=True)))
-    # A level is a whole text, or a part of a place.
-    found = re.compile(rf"(^|· |@)({names})(?=$| ·|[,;.)]| read| write| total)")
-
-    def of_text(text: str) -> str:
-        return found.sub(lambda match: match[1] + short[match[2]], text) if "=" in text else text
-
-    subtitle = f"{document.subtitle} · all levels: {' '.join(shared)}"
-    shortened = cast(Document, _with_texts(document, of_text, str))
-    return replace(shortened, subtitle=subtitle)
-
-
-# How much a page may draw; what is left out is reported.
-
-# A point is about 150 bytes of a page, and a chart with its axes as much as fifteen of them.
-MOST_POINTS = 4000
-_CHART_AS_POINTS = 15
-
-
-class PageBudget:
-    """The points that the charts of a page may have, per kind of chart.
-
-    Otherwise series over time would leave no points for percentile ladders.
-    """
-
-    def __init__(self, most: int = MOST_POINTS) -> None:
-        self._most = most
-        self._spent: Counter[str] = Counter()
-        self._left_out: Counter[str] = Counter()
-
-    def allows(self, kind: str, points: int) -> bool:
-        """Reserve the points of a chart of `kind`; whether there are enough."""
-        cost = points + _CHART_AS_POINTS
-        if self._spent[kind] + cost > self._most:
-            self._left_out[kind] += 1
-            return False
-        self._spent[kind] += cost
-        return True
-
-    @property
-    def omission(self) -> str:
-        """A sentence about the charts that are left out; empty where there are none."""
-        if not self._left_out:
-            return ""
-        charts = listed(f"{count:,} of {kind}" for kind, count in self._left_out.items())
-        return (
-            f"Charts that are not drawn, to keep the page small: {charts}. The tables have every "
-            "figure, and the downloads every trial."
-        )
-
-
-class Marks:
-    """Labels of findings, one per code and severity: `E1`, `E2`, ... `W1` ... `I1`.
-
-    `suffix` distinguishes the marks of two runs on one page.
-    """
-
-    def __init__(self, findings: Iterable[Finding], suffix: str = "") -> None:
-        keys = sorted(
-            {(finding.code, finding.severity) for finding in findings},
-            key=lambda key: (-key[1].order, key[0]),
-        )
-        counts = dict.fromkeys(Severity, 0)
-        self._marks: dict[tuple[str, Severity], Mark] = {}
-        for code, severity in keys:
-            counts[severity] += 1
-            label = f"{severity.value[0].upper()}{counts[severity]}{suffix}"
-            self._marks[code, severity] = Mark(label=label, code=code, severity=severity)
-
-    @property
-    def all(self) -> tuple[Mark, ...]:
-        return tuple(self._marks.values())
-
-    def mark_of(self, finding: Finding) -> Mark:
-        return self._marks[finding.code, finding.severity]
-
-    def for_number(self, findings: Sequence[FindingMark]) -> tuple[Mark, ...]:
-        """Select the marks of one number: errors, and warnings that are not of the whole run."""
-        return self._chosen(
-            finding
-            for finding in findings
-            if finding.severity is Severity.ERROR
-            or (finding.severity is Severity.WARNING and not finding.whole_run)
-        )
-
-    def for_row(self, findings: Iterable[FindingMark]) -> tuple[Mark, ...]:
-        return self._chosen(
-            finding
-            for finding in findings
-            if finding.severity is Severity.INFO and not finding.whole_run
-        )
-
-    def _chosen(self, findings: Iterable[FindingMark]) -> tuple[Mark, ...]:
-        keys = dict.fromkeys((finding.code, finding.severity) for finding in findings)
-        return tuple(self._marks[key] for key in keys if key in self._marks)
-
-
-def finding_list(findings: Sequence[Finding], marks: Marks) -> FindingList:
-    """Group findings by code and severity, the most severe first."""
-    gathered: Mapping[Mark, list[Finding]] = {mark: [] for mark in marks.all}
-    for finding in findings:
-        gathered[marks.mark_of(finding)].append(finding)
-    return FindingList(
-        groups=tuple(
-            FindingGroup(
-                mark=mark,
-                items=tuple(map(_finding_item, given)),
-                remedy=given[0].remedy,
-            )
-            for mark, given in gathered.items()
-            if given
-        )
-    )
-
-
-def _finding_item(finding: Finding) -> FindingItem:
-    op = finding.op.value if finding.op else ""
-    trial = f"trial {finding.trial}" if finding.trial else ""
-    return FindingItem(
-        where=place(finding.target, finding.workload, finding.level, op, trial),
-        message=finding.message,
-        evidence=tuple(
-            (evidence_name(name), evidence_text(name, value))
-            for name, value in finding.evidence.items()
-        ),
-    )

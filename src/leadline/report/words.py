@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rich.cells import cell_len, set_cell_size
 
@@ -74,9 +76,40 @@ def op_text(op: Op | None) -> str:
     return "–" if op is None else op.value
 
 
+# The names of levels on the page that is being built, by the level.
+_LEVEL_NAMES: ContextVar[Mapping[str, str]] = ContextVar("level names")
+
+
+@contextmanager
+def short_levels(levels: Iterable[str]) -> Iterator[str]:
+    """Leave out of the names of levels, in `place` and `level_name`, the settings (`key=value`)
+    that all `levels` of a page share; give these for its subtitle, empty without any."""
+    words = {level: level.split(" ") for level in levels}
+    first = next(iter(words.values()), [])
+    shared = [word for word in first if "=" in word and all(word in w for w in words.values())]
+    names = {
+        level: " ".join(word for word in mine if word not in shared)
+        for level, mine in words.items()
+    }
+    # Every level keeps a name of its own.
+    if not shared or not all(names.values()) or len(set(names.values())) < len(names):
+        yield ""
+        return
+    token = _LEVEL_NAMES.set(names)
+    try:
+        yield f"all levels: {' '.join(shared)}"
+    finally:
+        _LEVEL_NAMES.reset(token)
+
+
+def level_name(level: str) -> str:
+    """Return the name of a level on the page that is being built (`short_levels`)."""
+    return _LEVEL_NAMES.get({}).get(level, level)
+
+
 def place(*parts: str) -> str:
-    """Join the known parts of a place; `whole run` without any."""
-    return " · ".join(part for part in parts if part) or "whole run"
+    """Join the known parts of a place; `whole run` without any. A level has its `level_name`."""
+    return " · ".join(level_name(part) for part in parts if part) or "whole run"
 
 
 def evidence_text(name: str, value: float) -> str:

@@ -19,13 +19,14 @@ from leadline.formats.fio.logs import Window
 from leadline.metrics import PERCENTILES, Metric, Op
 from leadline.report.curves import (
     MOST_SERIES,
+    PageBudget,
     ladder_chart,
     nines,
     strips,
     thinned,
     variation,
 )
-from leadline.report.document import Choices, LineChart, PageBudget, Paragraph, Section
+from leadline.report.document import Choices, LineChart, Paragraph, Section
 from leadline.report.pages.run.page import run_document
 
 latencies = st.dictionaries(st.integers(1, 10**11), st.integers(1, 10**6), min_size=1, max_size=40)

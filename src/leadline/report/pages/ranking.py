@@ -33,7 +33,6 @@ from leadline.report.document import (
     Section,
     Table,
     Tiles,
-    shorten_levels,
 )
 from leadline.report.pages.protection import (
     apart_text,
@@ -57,8 +56,10 @@ from leadline.report.words import (
     band_text,
     count_text,
     listed,
+    place,
     share_text,
     short,
+    short_levels,
     value_with_unit,
 )
 
@@ -82,38 +83,40 @@ def ranking_document(
     `figures` are those of the run; `uses` the recommendation for each use, None where the run has
     no such I/O.
     """
-    at = figures_at(figures)
-    front: list[Block | None] = [
-        Tiles(tiles=ranking_tiles(ranking, protections, at)) if ranking.complete else None,
-        order_table("ranking", ranking, protections),
-        figures_map(ranking, at),
-    ]
-    chart = trade_off(ranking, protections)
-    not_measured = bullets(f"{unmeasured_text(part)}." for part in ranking.question.not_measured)
-    document = Document(
-        title=f"Ranking of {run.id}",
-        subtitle=f"by {ranking.question.name}",
-        summary=(ranking_headline(ranking, protections), *_summary(ranking, protections)),
-        front=tuple(block for block in front if block is not None),
-        sections=(
-            *((section("Performance vs capacity", "trade-off", chart),) if chart else ()),
-            *use_sections(ranking, uses),
-            *((_incomplete(ranking),) if ranking.incomplete else ()),
-            *(
-                (section("Not measured", "not-measured", not_measured, folded=True),)
-                if not_measured
-                else ()
+    with short_levels(cell.level for cell in run.plan.cells) as shared:
+        at = figures_at(figures)
+        front: list[Block | None] = [
+            Tiles(tiles=ranking_tiles(ranking, protections, at)) if ranking.complete else None,
+            order_table("ranking", ranking, protections),
+            figures_map(ranking, at),
+        ]
+        chart = trade_off(ranking, protections)
+        not_measured = bullets(
+            f"{unmeasured_text(part)}." for part in ranking.question.not_measured
+        )
+        return Document(
+            title=f"Ranking of {run.id}",
+            subtitle=place(f"by {ranking.question.name}", shared),
+            summary=(ranking_headline(ranking, protections), *_summary(ranking, protections)),
+            front=tuple(block for block in front if block is not None),
+            sections=(
+                *((section("Performance vs capacity", "trade-off", chart),) if chart else ()),
+                *use_sections(ranking, uses),
+                *((_incomplete(ranking),) if ranking.incomplete else ()),
+                *(
+                    (section("Not measured", "not-measured", not_measured, folded=True),)
+                    if not_measured
+                    else ()
+                ),
+                *(
+                    (section("By figure", "by-figure", _figures_table(ranking), folded=True),)
+                    if len(ranking.tiers) > 1
+                    else ()
+                ),
+                section("Method", "method", _method(ranking), folded=True),
+                *redaction_sections(run),
             ),
-            *(
-                (section("By figure", "by-figure", _figures_table(ranking), folded=True),)
-                if len(ranking.tiers) > 1
-                else ()
-            ),
-            section("Method", "method", _method(ranking), folded=True),
-            *redaction_sections(run),
-        ),
-    )
-    return shorten_levels(document, (cell.level for cell in run.plan.cells))
+        )
 
 
 def ranking_headline(ranking: Ranking, protections: Mapping[str, Protection]) -> str:

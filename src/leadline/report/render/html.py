@@ -29,9 +29,10 @@ from leadline.report.document import (
     Table,
     printable,
 )
-from leadline.report.render.svg_charts import heat_ratio, level, line_plot, panel_legend, row_chart
 from leadline.report.render.svg_gauges import gauge, gauge_axis
-from leadline.report.render.svg_shapes import DEFINITIONS, verdict_style
+from leadline.report.render.svg_lines import line_plot
+from leadline.report.render.svg_rows import panel_legend, row_chart
+from leadline.report.render.svg_shapes import DEFINITIONS, heat_ratio, level, verdict_style
 from leadline.version import __version__
 
 

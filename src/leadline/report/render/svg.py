@@ -22,15 +22,9 @@ from leadline.report.document import (
     Tree,
     printable,
 )
-from leadline.report.render.svg_charts import (
-    TRACK_HEIGHT,
-    Row,
-    heat_ratio,
-    level,
-    line_plot,
-    row_chart,
-)
-from leadline.report.render.svg_shapes import DEFINITIONS, SYMBOLS, xml_text
+from leadline.report.render.svg_lines import line_plot
+from leadline.report.render.svg_rows import TRACK_HEIGHT, Row, row_chart
+from leadline.report.render.svg_shapes import DEFINITIONS, SYMBOLS, heat_ratio, level, xml_text
 
 _WIDTH = 760
 _EDGE = 16

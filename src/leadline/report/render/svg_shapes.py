@@ -1,4 +1,4 @@
-"""Marks, hatches and axes of SVG charts.
+"""Marks, hatches, shades and axes of SVG charts.
 
 A series has a colour, and a second cue in its shape, dash or hatch for readers without colours.
 """
@@ -9,7 +9,7 @@ import html
 import math
 from collections.abc import Sequence
 
-from leadline.report.document import Scale
+from leadline.report.document import HeatCell, HeatMap, Scale
 from leadline.text import visible
 
 SHAPES = ("circle", "square", "triangle", "diamond")
@@ -164,3 +164,56 @@ def _apart(ticks: Sequence[tuple[float, str]], width: float) -> bool:
             return False
         taken = start + long + _GAP
     return True
+
+
+# How far a figure of a heat map lies from that of the baseline, as a shade and as a text.
+
+# Shades in each direction, and the ratio at which the last one is reached.
+LEVELS = 6
+FULL_RATIO = 4.0
+
+
+def shade(ratio: float, higher_is_better: bool) -> float:
+    """-1 (worst) to 1 (best) of a figure that is `ratio` times the baseline's: its logarithm,
+    with the ends at a fourth and at four times. The page's script computes the same."""
+    if ratio <= 0:
+        return -1.0 if higher_is_better else 1.0
+    part = math.log(ratio) / math.log(FULL_RATIO)
+    return min(max(part if higher_is_better else -part, -1.0), 1.0)
+
+
+def level(value: float | None, *, tested: bool = False) -> str:
+    """The class of a shade: `b6` best, `b0` as the baseline, `w6` worst; empty without one. Where
+    changes were `tested`, a better or worse cell always has a shade."""
+    if value is None:
+        return ""
+    step = round(abs(value) * LEVELS)
+    if tested and value:
+        step = max(step, 1)
+    return f"w{step}" if value < 0 and step else f"b{step}"
+
+
+def ratio_text(ratio: float) -> str:
+    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"×{ratio:,.{digits}f}"
+
+
+def ratio(chart: HeatMap, column: int, cell: HeatCell) -> float | None:
+    """Divide a figure by the baseline's; None where one of them is missing or refused."""
+    if not 0 <= chart.baseline < len(chart.cells):
+        return None
+    base = chart.cells[chart.baseline][column]
+    if cell.value is None or cell.refused or not base.value or base.refused:
+        return None
+    return cell.value / base.value
+
+
+def heat_ratio(chart: HeatMap, column: int, cell: HeatCell) -> str:
+    """Format how many times the baseline's figure a figure is.
+
+    Empty in the baseline's own row, and where the figures are changes already.
+    """
+    if chart.relative or cell is chart.cells[chart.baseline][column]:
+        return ""
+    found = ratio(chart, column, cell)
+    return "" if found is None else ratio_text(found)

@@ -27,17 +27,21 @@ from leadline.report.document import (
     Scale,
 )
 from leadline.report.render.svg import clipped, draw
-from leadline.report.render.svg_charts import (
+from leadline.report.render.svg_lines import line_plot
+from leadline.report.render.svg_rows import row_chart
+from leadline.report.render.svg_shapes import (
+    DEFINITIONS,
     FULL_RATIO,
     LEVELS,
+    at,
+    fitting,
     heat_ratio,
     level,
-    line_plot,
     ratio,
-    row_chart,
     shade,
+    share,
+    xml_text,
 )
-from leadline.report.render.svg_shapes import DEFINITIONS, at, fitting, share, xml_text
 
 CHARTS: tuple[Chart | DotPlot, ...] = (
     every_block.bar_chart("iops", "IOPS"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison
 from leadline.analysis.explain.facts import RoundTripCost, RoundTripEvidence
 from leadline.archive.verify import Verification
+from leadline.findings import Severity
 from leadline.metrics import Metric
 from leadline.report.cells import slug, table
 from leadline.report.document import (
@@ -14,11 +16,11 @@ from leadline.report.document import (
     Bullets,
     Choices,
     Document,
-    Marks,
     Paragraph,
     Section,
-    shorten_levels,
 )
+from leadline.report.marks import Marks
+from leadline.report.pages.comparison.changes import brief_table, changes_sections
 from leadline.report.pages.comparison.charts import (
     bar_charts,
     explanation_chart,
@@ -28,28 +30,23 @@ from leadline.report.pages.comparison.charts import (
     strip_charts,
 )
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
-from leadline.report.pages.comparison.headline import rates, system_names
+from leadline.report.pages.comparison.headline import key_finding, rates, system_names
 from leadline.report.pages.comparison.method import method_section
 from leadline.report.pages.comparison.overview import front_blocks, shows_all
 from leadline.report.pages.comparison.tables import (
     SideMarks,
-    brief_table,
-    changes_sections,
     differences_table,
     findings_table,
     matrix_table,
     round_trips_table,
 )
 from leadline.report.pages.comparison.takeaways import (
-    bottom_line,
     brief_summary,
     founded,
     missing,
-    summary,
 )
 from leadline.report.pages.comparison.totals import (
     busy_shares,
-    busy_text,
     patterns_table,
     processor_chart,
     read_write_table,
@@ -63,12 +60,17 @@ from leadline.report.words import (
     band_text,
     count_text,
     listed,
+    place,
     short,
+    short_levels,
     where,
 )
 
 # Names in a row; the differences are complete.
 _MOST_SETTINGS = 40
+# Configuration differences of a terminal's first screen.
+_FEW_DIFFERENCES = 8
+_FEW_EXPLANATIONS = 2
 
 
 def comparison_document(
@@ -76,62 +78,103 @@ def comparison_document(
 ) -> Document:
     """Build the whole page; the same comparison gives the same document. `verifications` are of the
     comparison's runs, in their order."""
-    marks = SideMarks(comparison)
-    document = Document(
-        title=_title(comparison),
-        subtitle=_subtitle(comparison),
-        summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
-        sections=(
-            *_explanations(comparison, tabled=True),
-            *_latency(comparison),
-            *_trials(comparison),
-            *(_findings(marks, comparison) if comparison.cells else ()),
-            _differences(comparison),
-            *changes_sections(comparison, marks, charted=not shows_all(comparison)),
-            *_scorecards(comparison),
-            *_totals(comparison),
-            _matrix(comparison),
-            _systems(comparison),
-            *redaction_sections(*comparison.runs),
-            method_section(comparison),
-        ),
-        marked=marks.all,
-        front=front_blocks(comparison),
-    )
-    return shorten_levels(document, (cell.level for cell in comparison.cells))
+    with short_levels(cell.level for cell in comparison.cells) as shared:
+        marks = SideMarks(comparison)
+        return Document(
+            title=_title(comparison),
+            subtitle=place(_subtitle(comparison), shared),
+            summary=(*brief_summary(comparison), *_verified(comparison, verifications)),
+            sections=(
+                *_explanations(comparison, tabled=True),
+                *_latency(comparison),
+                *_trials(comparison),
+                *(_findings(marks, comparison) if comparison.cells else ()),
+                _differences(comparison),
+                *changes_sections(comparison, marks, charted=not shows_all(comparison)),
+                *_scorecards(comparison),
+                *_totals(comparison),
+                _matrix(comparison),
+                _systems(comparison),
+                *redaction_sections(*comparison.runs),
+                method_section(comparison),
+            ),
+            marked=marks.all,
+            front=front_blocks(comparison),
+        )
 
 
 def comparison_summary(comparison: Comparison) -> Document:
-    """Build the terminal answer: key finding, rates, explanation and configuration differences."""
-    marks = SideMarks(comparison)
-    changes = Section(
-        heading="Changes",
-        id="changes",
-        blocks=(brief_table("changes-brief", comparison, marks),),
-    )
-    document = Document(
-        title=_title(comparison),
-        subtitle=_subtitle(comparison),
-        summary=summary(comparison),
-        sections=(
-            *([changes] if comparison.cells else ()),
-            *_explanations(comparison),
-            # The possible effects of differences are too long for a terminal.
-            _differences(comparison, explained=False),
-            *_findings(marks, without_info=True),
-            _bottom_line(comparison),
-        ),
-        marked=marks.all,
-    )
-    return shorten_levels(document, (cell.level for cell in comparison.cells))
+    """Build the terminal answer: one screen for a dozen cells; folded sections have the details."""
+    with short_levels(cell.level for cell in comparison.cells) as shared:
+        marks = SideMarks(comparison)
+        return Document(
+            title=_title(comparison),
+            subtitle=place(_subtitle(comparison), shared),
+            summary=(key_finding(comparison), *brief_summary(comparison)[1:]),
+            sections=(
+                *([_brief_changes(comparison, marks)] if comparison.cells else ()),
+                *_brief_explanation(comparison),
+                _brief_differences(comparison),
+                *_details(comparison, marks),
+            ),
+            marked=marks.all,
+        )
+
+
+def _section(heading: str, anchor: str, *blocks: Block, folded: bool = False) -> Section:
+    return Section(heading=heading, id=anchor, blocks=blocks, folded=folded)
+
+
+def _brief_changes(comparison: Comparison, marks: SideMarks) -> Section:
+    """Build the table of rates, and where the findings of its numbers are explained."""
+    warned = [mark for mark in marks.all if mark.severity is not Severity.INFO]
+    labels = ", ".join(f"{mark.label} {mark.code}" for mark in warned)
+    names = " and ".join(dict.fromkeys(run.id for run in comparison.runs))
+    note = [Paragraph(text=f"{labels}: `leadline audit` of {names} explains them.")]
+    changes = brief_table("changes-brief", comparison, marks)
+    return _section("Changes", "changes", changes, *(note if labels else ()))
+
+
+def _brief_explanation(comparison: Comparison) -> tuple[Section, ...]:
+    """Build the tests of round trips that have a result; where none was made, the first causes."""
+    if any(isinstance(found, RoundTripCost) for found in comparison.explanations):
+        tested = round_trips_table(comparison, brief=True)
+        return (_section("Added latency by round trips", "round-trips", tested),) if tested else ()
+    texts = [
+        text
+        for found, text in zip(comparison.explanations, _explanation_texts(comparison), strict=True)
+        if founded(found)
+    ]
+    shown = Bullets(items=tuple(texts[:_FEW_EXPLANATIONS]))
+    return (_section("Explanation", "explanation", shown),) if texts else ()
+
+
+def _brief_differences(comparison: Comparison) -> Section:
+    """Build the first configuration differences, without their possible effects."""
+    shown = differences_table(comparison, explained=False)
+    if shown is None:
+        return _differences(comparison)
+    more = len(shown.rows) - _FEW_DIFFERENCES
+    note = [Paragraph(text=f"{count_text(more, 'more difference')}: --details.")]
+    few = replace(shown, rows=shown.rows[:_FEW_DIFFERENCES])
+    heading, anchor = "Configuration differences", "configuration-differences"
+    return _section(heading, anchor, few, *(note if more > 0 else ()))
+
+
+def _details(comparison: Comparison, marks: SideMarks) -> Iterable[Section]:
+    """Yield what --details adds: every explanation in words, every setting, findings, method."""
+    sections = [*_explanations(comparison, tabled=False)]
+    if comparison.differences:
+        sections.append(_differences(comparison))
+    for section in (*sections, *_findings(marks, without_info=True)):
+        yield replace(section, folded=True)
+    yield method_section(comparison)
 
 
 def comparison_section(comparison: Comparison, marks: Marks) -> Section:
     """Build the section for the page of the run with both systems; `marks` are of that page."""
     busy = busy_shares(comparison)
-    # The key finding is in the summary of that page.
-    texts = [*summary(comparison)[1:], busy_text(busy)]
-    blocks: list[Block] = [Bullets(items=tuple(filter(None, texts)))]
+    blocks: list[Block] = []
     anchor = f"vs-{slug(comparison.candidate.name)}"
     # A value of a label may be compared with several others.
     anchor += f"-{slug(comparison.baseline.name)}" if comparison.by is By.LABEL else ""
@@ -139,8 +182,10 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
         blocks.append(
             brief_table(f"{anchor}-changes", comparison, SideMarks(comparison, marks), busy)
         )
-    if comparison.explanations:
-        blocks.append(Bullets(items=_explanation_texts(comparison)))
+    # Clusters have a page of their own.
+    if comparison.by is By.LABEL and comparison.explanations:
+        texts = [(text,) for text in _explanation_texts(comparison)]
+        blocks.append(table(f"{anchor}-explanations", ("explanation",), texts))
     return Section(heading=_title(comparison), id=anchor, blocks=tuple(blocks))
 
 
@@ -358,8 +403,3 @@ def _latency(comparison: Comparison) -> tuple[Section, ...]:
     blocks = percentile_blocks(comparison)
     heading = "Latency percentiles"
     return (Section(heading=heading, id="latency", blocks=blocks),) if blocks else ()
-
-
-def _bottom_line(comparison: Comparison) -> Section:
-    blocks = tuple(Paragraph(text=text) for text in bottom_line(comparison))
-    return Section(heading="Bottom line", id="bottom-line", blocks=blocks)

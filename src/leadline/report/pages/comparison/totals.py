@@ -14,7 +14,7 @@ from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory, Osd
 from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
-from leadline.report.cells import number_column, quantity, table, word
+from leadline.report.cells import absent, number_column, quantity, table, word
 from leadline.report.document import (
     Bar,
     BarChart,
@@ -27,10 +27,10 @@ from leadline.report.document import (
     Table,
     Tree,
 )
+from leadline.report.pages.comparison.changes import CellKey, change_and_verdict, key_of
 from leadline.report.pages.comparison.charts import leveled_cells
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.headline import having, rates
-from leadline.report.pages.comparison.tables import CellKey, change_and_verdict, key_of, nothing
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
 from leadline.report.pages.run.charts import keep_largest, value_axis
@@ -41,6 +41,7 @@ from leadline.report.words import (
     change_text,
     count_text,
     judged,
+    level_name,
     listed,
     place,
     ratios,
@@ -73,7 +74,7 @@ def read_write_table(comparison: Comparison) -> Table | None:
         columns += [number_column(title, number), Column(title="verdict", rank=number + 1)]
     rows = []
     for key, own in both.items():
-        row = [word(name) for name in key[: 2 + leveled]]
+        row = [word(level_name(name)) for name in key[: 2 + leveled]]
         for op, rate, _ in shown:
             row += change_and_verdict(own.get((op, rate)))
         rows.append(row)
@@ -119,7 +120,7 @@ def _tally(cells: Sequence[ComparedCell]) -> list[Cell]:
 def _range(cells: Sequence[ComparedCell]) -> Cell:
     found = ratios(judged(cells))
     if not found:
-        return nothing("no cell has a verdict")
+        return absent("no cell has a verdict")
     low, high = min(found), max(found)
     return quantity(range_text(change_text(low), change_text(high)), low)
 
@@ -161,7 +162,7 @@ def _mean(cells: Sequence[ComparedCell], wanted: int) -> Cell:
     ]
     lacking = len(chosen) - len(usable) + max(wanted - len(cells), 0)
     if lacking or not usable:
-        return nothing(f"incomplete: {lacking} of its cells are not comparable")
+        return absent(f"incomplete: {lacking} of its cells are not comparable")
     ratio = geometric_mean(ratios(usable))
     unsure = len(having(usable, Verdict.INCONCLUSIVE))
     note = f"over {len(usable)} cells" + (f", {unsure} of them inconclusive" if unsure else "")
@@ -177,9 +178,6 @@ def _refused(cell: ComparedCell) -> bool:
 
 # --- the two systems -----------------------------------------------------------------------------
 
-# Busy share from which the cores are the limit. The share is of whole trials: starting and ending
-# the engine takes about a tenth of one.
-BUSY = 0.80
 # Target, workload and level.
 _Work = tuple[str, str, str]
 _LEAVES = 12
@@ -429,14 +427,3 @@ def _work_done(side: Side, system: int, comparison: Comparison) -> Mapping[_Work
         )
         for work, done in found.items()
     }
-
-
-def busy_text(shares: Mapping[CellKey, float]) -> str:
-    """Word the number of cells where the load generator's cores were the limit."""
-    busy = sum(share >= BUSY for share in shares.values())
-    if not busy:
-        return ""
-    return (
-        f"In {busy:,} of {count_text(len(shares), 'cell')} the load generator's CPU was at least "
-        f"{BUSY:.0%} busy: the client is the limit, and the storage may be faster."
-    )

@@ -16,27 +16,20 @@ from leadline.report.curves import (
     MOST_SERIES,
     NEXT_TO_ZERO,
     RATE_UNITS,
+    PageBudget,
     decades_axis,
     ladder_chart,
     linear_axis,
     percentiles_of,
 )
-from leadline.report.document import (
-    Block,
-    Choices,
-    Dot,
-    DotPlot,
-    DotRow,
-    LineChart,
-    Marks,
-    PageBudget,
-    Paragraph,
-)
+from leadline.report.document import Block, Choices, Dot, DotPlot, DotRow, LineChart, Paragraph
+from leadline.report.marks import Marks
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
     chart_labels,
     count_text,
+    level_name,
     listed,
     op_text,
     share_text,
@@ -244,7 +237,7 @@ def _names(keys: Sequence[_Key], *, always_op: bool = False) -> dict[_Key, list[
     shown = (section, level, op or always_op)
     return {
         key: [
-            part
+            level_name(part)
             for part, differs in zip((*key[:2], op_text(key[2])), shown, strict=True)
             if differs and part
         ]

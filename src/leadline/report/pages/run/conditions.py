@@ -22,7 +22,7 @@ from leadline.plan.models import Cell as PlanCell
 from leadline.plan.target_url import TargetKind
 from leadline.report.cells import number_column, quantity, table
 from leadline.report.document import Block, Code, Column, Paragraph, Table
-from leadline.report.words import NOT_SHOWN, count_text, listed, place, share_text
+from leadline.report.words import NOT_SHOWN, count_text, level_name, listed, place, share_text
 from leadline.units import format_block_size, format_duration, format_size
 
 _UNKNOWN = "not recorded"
@@ -438,7 +438,7 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
             rows.append(
                 (
                     load.name,
-                    cell.level,
+                    level_name(cell.level),
                     phase.pattern.value,
                     f"{phase.read_share} % reads" if phase.read_share else "",
                     load.engine.value,
@@ -466,7 +466,8 @@ def _recorded_matrix(run: Run) -> Table:
         recorded = cell.workload.recorded
         options = recorded.options if recorded else {}
         text = " ".join(f"{key}={value}" for key, value in options.items())
-        rows.append((cell.target, cell.workload.name, cell.level, text or _UNKNOWN))
+        name = level_name(cell.level)
+        rows.append((cell.target, cell.workload.name, name, text or _UNKNOWN))
     return table("matrix", ("target", "workload", "level", "options as recorded"), rows)
 
 

@@ -13,18 +13,11 @@ from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
-from leadline.report.document import (
-    Block,
-    Document,
-    Marks,
-    Paragraph,
-    Section,
-    finding_list,
-    shorten_levels,
-)
+from leadline.report.document import Block, Document, Paragraph, Section
+from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.run.conditions import elapsed, elsewhere, moment, unfinished_table
-from leadline.report.words import count_text, listed, place, share_text, title
+from leadline.report.words import count_text, listed, place, share_text, short_levels, title
 
 
 def findings_document(
@@ -32,17 +25,17 @@ def findings_document(
 ) -> Document:
     """Build the audit of a run, without the run's numbers."""
     marks = Marks(findings)
-    document = Document(
-        title=f"Audit of {run.id}",
-        subtitle=subtitle(run),
-        summary=(
-            measured_sentence(run, findings),
-            *audit_sentences(run, figures, findings, marks),
-        ),
-        sections=(*unfinished_sections(run), findings_section(findings, marks)),
-        marked=marks.all,
-    )
-    return shorten_levels(document, (cell.level for cell in run.plan.cells))
+    with short_levels(cell.level for cell in run.plan.cells) as shared:
+        return Document(
+            title=f"Audit of {run.id}",
+            subtitle=place(subtitle(run), shared),
+            summary=(
+                measured_sentence(run, findings),
+                *audit_sentences(run, figures, findings, marks),
+            ),
+            sections=(*unfinished_sections(run), findings_section(findings, marks)),
+            marked=marks.all,
+        )
 
 
 def measured_sentence(run: Run, findings: Sequence[Finding]) -> str:

@@ -12,7 +12,7 @@ from leadline.archive.reader import Run
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.report.document import Block, Choices, HeatCell, HeatMap, Paragraph, Section
-from leadline.report.render.svg_charts import shade
+from leadline.report.render.svg_shapes import shade
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,

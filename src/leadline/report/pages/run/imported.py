@@ -9,6 +9,7 @@ from leadline.archive.records import TrialStatus
 from leadline.findings import Finding, Severity, aggregate
 from leadline.report.cells import number_column, quantity, table
 from leadline.report.document import Block, Cell, Document, Section, Table
+from leadline.report.words import level_name
 from leadline.text import count_text, listed
 
 _COLUMNS = ("file", "cluster", "target", "workload", "level", number_column("repeat"), "client")
@@ -25,7 +26,7 @@ def dry_run_document(runs: Sequence[Run], layout: str, reason: str) -> Document:
             file.cluster,
             file.target,
             file.workload,
-            file.level,
+            level_name(file.level),
             quantity(str(file.repeat), file.repeat),
             file.client,
         )

@@ -28,6 +28,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     OP_NOUNS,
     chart_labels,
+    level_name,
     place,
     short,
     title,
@@ -174,7 +175,7 @@ def _panel(
                 dots=dots(one),
                 value=one.value,
                 text=_text(figure, one),
-                group=figure.level if leveled else "",
+                group=level_name(figure.level) if leveled else "",
                 refused=one.value is not None and not usable(one),
             )
             for figure, one in ordered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leadline.analysis.comparison import By, Comparison
+from leadline.analysis.comparison import Comparison
 from leadline.analysis.figures import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS, CellFigure
 from leadline.analysis.ranking import Ranking
 from leadline.analysis.requirements import protections
@@ -15,18 +15,16 @@ from leadline.archive.verify import Verification
 from leadline.findings import Finding
 from leadline.metrics import PERCENTILES
 from leadline.report.cells import table
-from leadline.report.curves import MOST_SERIES
+from leadline.report.curves import MOST_SERIES, PageBudget
 from leadline.report.document import (
     Block,
     Bullets,
     Document,
-    Marks,
-    PageBudget,
     Paragraph,
     Section,
     Table,
-    shorten_levels,
 )
+from leadline.report.marks import Marks
 from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.ranking import ranking_headline
@@ -70,7 +68,7 @@ from leadline.report.pages.run.systems import (
 from leadline.report.pages.scaling.page import curve_section, evidence_section
 from leadline.report.pages.scaling.sentences import named_curves
 from leadline.report.pages.scaling.timeline import timeline_sections
-from leadline.report.words import count_text, listed, title
+from leadline.report.words import count_text, listed, place, short_levels, title
 from leadline.stats.histogram import samples_needed
 from leadline.version import __version__
 
@@ -128,51 +126,53 @@ def run_document(
     `charts` are for renderers that draw: without them there are no curves and no heat map, and
     everything but the results is folded.
     """
-    marks = Marks(findings)
-    ranking = ranking_of(run, figures, findings)
-    comparisons = comparisons_of(run, figures, findings)
-    loads = study_of(run, figures, findings)
-    of_layers, layers = layers_of_page(run, findings)
-    load = (*of_layers, *(load_sentences(loads) if loads else ()))
-    strips = run_strips(run, figures) if charts else ()
-    document = Document(
-        title=f"Run {run.id}",
-        subtitle=subtitle(run),
-        summary=headline(run, figures, findings, marks, verification, ranking, comparisons, load),
-        front=run_front(run, figures) if charts else (),
-        sections=(
-            *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
-            *(scorecard_sections(run, figures) if charts else ()),
-            *_folded(_compared(comparisons, marks), when=not charts),
-            *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
-            *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
-            _results(run, figures, findings, marks, charts=charts),
-            *_folded(read_write_sections(run, figures, marks)),
-            *left_out_section(run),
-            *unfinished_sections(run),
-            *_folded((findings_section(findings, marks),), when=not charts),
-            *(_folded(_tables(layers)) if charts else ()),
-            *facts_sections(run),
-            *system_sections(run),
-            *_folded(stack_sections(run)),
-            *(_load_evidence(loads) if loads and charts else ()),
-            Section(
-                heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
+    with short_levels(cell.level for cell in run.plan.cells) as shared:
+        marks = Marks(findings)
+        ranking = ranking_of(run, figures, findings)
+        comparisons = comparisons_of(run, figures, findings)
+        loads = study_of(run, figures, findings)
+        of_layers, layers = layers_of_page(run, findings)
+        load = (*of_layers, *(load_sentences(loads) if loads else ()))
+        strips = run_strips(run, figures) if charts else ()
+        return Document(
+            title=f"Run {run.id}",
+            subtitle=place(subtitle(run), shared),
+            summary=headline(
+                run, figures, findings, marks, verification, ranking, comparisons, load
             ),
-            Section(
-                heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
+            front=run_front(run, figures) if charts else (),
+            sections=(
+                *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
+                *(scorecard_sections(run, figures) if charts else ()),
+                *_folded(comparison_sections(comparisons, marks), when=not charts),
+                *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
+                *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
+                _results(run, figures, findings, marks, charts=charts),
+                *_folded(read_write_sections(run, figures, marks)),
+                *left_out_section(run),
+                *unfinished_sections(run),
+                *_folded((findings_section(findings, marks),), when=not charts),
+                *(_folded(_tables(layers)) if charts else ()),
+                *facts_sections(run),
+                *system_sections(run),
+                *_folded(stack_sections(run)),
+                *(_load_evidence(loads) if loads and charts else ()),
+                Section(
+                    heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
+                ),
+                Section(
+                    heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
+                ),
+                *redaction_sections(run),
+                Section(
+                    heading="Method",
+                    id="methods",
+                    blocks=(*_methods(run), *reproduction_blocks(run)),
+                    folded=True,
+                ),
             ),
-            *redaction_sections(run),
-            Section(
-                heading="Method",
-                id="methods",
-                blocks=(*_methods(run), *reproduction_blocks(run)),
-                folded=True,
-            ),
-        ),
-        marked=marks.all,
-    )
-    return shorten_levels(document, (cell.level for cell in run.plan.cells))
+            marked=marks.all,
+        )
 
 
 def _folded(sections: Sequence[Section], *, when: bool = True) -> tuple[Section, ...]:
@@ -192,13 +192,6 @@ def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
         for section in sections
     )
     return tuple(section for section in kept if section.blocks or section.sections)
-
-
-def _compared(comparisons: Sequence[Comparison], marks: Marks) -> tuple[Section, ...]:
-    """Compare clusters in tables, since they have a page of their own; labels also in words."""
-    found = comparison_sections(comparisons, marks)
-    labels = any(comparison.by is By.LABEL for comparison in comparisons)
-    return found if labels else _tables(found)
 
 
 def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:

@@ -13,22 +13,15 @@ from leadline.findings import Finding
 from leadline.metrics import Metric
 from leadline.plan.models import Workload
 from leadline.report.cells import number_cell, number_column, slug, table, trials_cell
-from leadline.report.document import (
-    Block,
-    Cell,
-    Column,
-    Kind,
-    Marks,
-    PageBudget,
-    Paragraph,
-    Section,
-    Table,
-)
+from leadline.report.curves import PageBudget
+from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.run.charts import dot_plots, workload_curves
 from leadline.report.pages.run.findings import shown_rate
 from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (
     NOT_SHOWN,
+    level_name,
     op_text,
     share_text,
     title,
@@ -136,7 +129,11 @@ def results_table(
     for figure, rate in zip(figures, rates, strict=True):
         name = figure.target if by_target else figure.workload
         row: list[str | Cell] = [name]
-        row += [figure.workload] * sections + [figure.level] * leveled + [op_text(figure.op)]
+        row += (
+            [figure.workload] * sections
+            + [level_name(figure.level)] * leveled
+            + [op_text(figure.op)]
+        )
         row += [
             number_cell(figure, figure.metric(metric), marks, rate=metrics[0]) for metric in metrics
         ]

@@ -27,21 +27,12 @@ from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.plan.labels import is_number
 from leadline.report.cells import number_column, table
-from leadline.report.document import (
-    Cell,
-    Column,
-    Marks,
-    Paragraph,
-    Section,
-)
+from leadline.report.document import Cell, Column, Paragraph, Section
+from leadline.report.marks import Marks
 from leadline.report.pages.comparison.page import comparison_section
 from leadline.report.pages.ranking import order_table
 from leadline.report.pages.run.heat_maps import grid, usable
-from leadline.report.words import (
-    MISSING,
-    NOT_SHOWN,
-    value_with_unit,
-)
+from leadline.report.words import MISSING, NOT_SHOWN, level_name, value_with_unit
 
 
 def read_write_sections(
@@ -102,7 +93,7 @@ def _read_write_row(
     return (
         workload,
         target,
-        level,
+        level_name(level),
         _number(read, rate, marks),
         _number(write, rate, marks),
         _ratio(read.metric(rate), write.metric(rate)),

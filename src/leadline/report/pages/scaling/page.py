@@ -16,19 +16,9 @@ from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
 from leadline.report.cells import bullets, section
-from leadline.report.curves import MOST_SERIES
-from leadline.report.document import (
-    Block,
-    Choices,
-    Document,
-    LineChart,
-    Marks,
-    PageBudget,
-    Paragraph,
-    Section,
-    Table,
-    finding_list,
-)
+from leadline.report.curves import MOST_SERIES, PageBudget
+from leadline.report.document import Block, Choices, Document, LineChart, Paragraph, Section, Table
+from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.scaling.charts import (
     DrawnCurve,

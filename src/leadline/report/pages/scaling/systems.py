@@ -44,7 +44,15 @@ from leadline.report.pages.scaling.words import (
     short_title,
     text,
 )
-from leadline.report.words import listed, op_text, reason_text, share_text, short, value_text
+from leadline.report.words import (
+    level_name,
+    listed,
+    op_text,
+    reason_text,
+    share_text,
+    short,
+    value_text,
+)
 
 # --- clients: density, fairness, neighbours -------------------------------------------------------
 
@@ -110,7 +118,7 @@ def fairness_table(anchor: str, rows: Sequence[tuple[str, Fairness]]) -> Table:
         anchor,
         rows,
         ("curve", lambda row: word(row[0])),
-        ("level", lambda row: word(row[1].level)),
+        ("level", lambda row: word(level_name(row[1].level))),
         (number_column("clients"), lambda row: count(len(row[1].clients))),
         (
             number_column("slowest", unit="of the median's rate"),

@@ -23,7 +23,8 @@ from leadline.report.cells import (
     trials_cell,
     word,
 )
-from leadline.report.document import Cell, Column, Marks, Table
+from leadline.report.document import Cell, Column, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.scaling.words import (
     NAMES,
     gain_text,
@@ -41,6 +42,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     evidence_name,
     evidence_text,
+    level_name,
     listed,
     share_text,
     value_text,
@@ -176,7 +178,7 @@ def _peak(shape: Shape) -> list[Cell]:
         if interval is None
         else quantity(iops_interval(interval), interval[1] - interval[0]),
         quantity(level_text(peak.point), peak.load),
-        word(listed(peak.ties)) if peak.ties else absent("no other level"),
+        word(listed(map(level_name, peak.ties))) if peak.ties else absent("no other level"),
     ]
 
 

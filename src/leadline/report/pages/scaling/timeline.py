@@ -11,8 +11,8 @@ from leadline.formats.fio.logs import Window
 from leadline.formats.host_rates import MachineRates, rate_series
 from leadline.formats.result import FormatError
 from leadline.report.cells import section
-from leadline.report.curves import MOST_SERIES, linear_scale, thinned
-from leadline.report.document import Choices, Line, LineChart, PageBudget, Section
+from leadline.report.curves import MOST_SERIES, PageBudget, linear_scale, thinned
+from leadline.report.document import Choices, Line, LineChart, Section
 from leadline.report.pages.scaling.words import level_text
 from leadline.report.words import chart_labels, share_text
 from leadline.units import format_bandwidth

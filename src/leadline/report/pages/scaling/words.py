@@ -22,7 +22,15 @@ from leadline.analysis.scaling.trend import Gain
 from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
-from leadline.report.words import count_text, evidence_text, listed, share_text, title, value_text
+from leadline.report.words import (
+    count_text,
+    evidence_text,
+    level_name,
+    listed,
+    share_text,
+    title,
+    value_text,
+)
 from leadline.stats.usl import LEAST_LEVELS, NoFit, Unfitted
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -35,7 +43,7 @@ def short_title(metric: Metric) -> str:
 
 def level_text(point: LoadPoint) -> str:
     """Format a level by its name; imported levels without one by their I/Os in flight."""
-    return point.level or f"{point.load.in_flight:,} in flight"
+    return level_name(point.level) or f"{point.load.in_flight:,} in flight"
 
 
 def load_text(curve: LoadCurve, load: float) -> str:
@@ -300,7 +308,7 @@ def text(fact: object) -> str:
         case LimitOrigin(metric=None):
             return "requested"
         case LimitOrigin(metric=Metric() as metric):
-            level = f" ({fact.level})" if fact.level else ""
+            level = f" ({level_name(fact.level)})" if fact.level else ""
             where = "knee" if fact.at_knee else "peak"
             return f"the baseline's {short_title(metric)} at its {where}{level}"
     raise TypeError(f"no words for {type(fact).__name__}")

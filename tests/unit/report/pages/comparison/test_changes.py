@@ -11,7 +11,8 @@ from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.verdicts import Verdict
 from leadline.metrics import Metric
 from leadline.report.document import Choices, Paragraph, Section, Table
-from leadline.report.pages.comparison.tables import MOST_ROWS, SideMarks, changes_sections
+from leadline.report.pages.comparison.changes import MOST_ROWS, changes_sections
+from leadline.report.pages.comparison.tables import SideMarks
 from tests.unit.report.pages.comparison.builder import cell, study
 
 

@@ -12,7 +12,7 @@ from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.metrics import Metric, Op
 from leadline.report.pages.comparison.headline import key_finding
-from leadline.report.pages.comparison.takeaways import summary
+from leadline.report.pages.comparison.takeaways import brief_summary
 from tests.unit.report.pages.comparison.builder import cell, comparison
 
 VERBS = {"writes": Op.WRITE, "reads": Op.READ, "does mixed reads and writes": Op.TOTAL}
@@ -182,8 +182,7 @@ def test_what_single_numbers_are_worth_is_said() -> None:
              evidence=Evidence.ONE_NUMBER)
         for n in range(10)
     ]  # fmt: skip
-    said = " ".join(summary(comparison(*given)))
-    assert "a margin of 5 % alone flags about 3 of 10 rates (27 %" in said
-    assert "it flags 5." in said
+    said = " ".join(brief_summary(comparison(*given)))
+    assert "5 % margin flags about 3 of 10 rates without any change; here 5." in said
     trials = comparison(cell([100], [50], Verdict.WORSE, evidence=Evidence.TRIALS))
-    assert "alone would still call" not in " ".join(summary(trials))
+    assert "Single numbers" not in " ".join(brief_summary(trials))

@@ -31,10 +31,10 @@ from leadline.report.document import (
     Document,
     HeatMap,
     LineChart,
-    Marks,
     Section,
     Table,
 )
+from leadline.report.marks import Marks
 from leadline.report.pages.comparison.charts import MOST_ROWS, delta_chart, ratio_scale
 from leadline.report.pages.comparison.method import command
 from leadline.report.pages.comparison.page import (
@@ -42,7 +42,7 @@ from leadline.report.pages.comparison.page import (
     comparison_section,
     comparison_summary,
 )
-from leadline.report.pages.comparison.totals import BUSY, busy_shares, busy_text
+from leadline.report.pages.comparison.totals import busy_shares
 from leadline.report.render import html, markdown, terminal
 from leadline.report.words import change_text
 from tests.unit.report.pages.comparison.builder import cell, comparison, judged, study
@@ -242,12 +242,9 @@ def test_a_run_page_embeds_the_comparison_with_its_own_marks(tmp_path: Path) -> 
     assert "cores busy" in [column.title for column in told.columns]
 
 
-def test_busy_cores_are_counted(tmp_path: Path) -> None:
+def test_busy_shares_are_of_whole_trials(tmp_path: Path) -> None:
     shares = busy_shares(within(make_run(tmp_path)))
     assert set(shares.values()) == {0.41}
-    assert busy_text(shares) == ""
-    busy = dict.fromkeys(shares, BUSY)
-    assert busy_text(busy).startswith(f"In {len(busy)} of {len(busy)} cells")
 
 
 def test_refused_numbers_are_marked_and_have_no_verdict(tmp_path: Path) -> None:

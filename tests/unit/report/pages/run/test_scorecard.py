@@ -11,7 +11,8 @@ from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import Metric, Op
-from leadline.report.document import Choices, HeatCell, HeatMap, Marks, Section, Table
+from leadline.report.document import Choices, HeatCell, HeatMap, Section, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.run.heat_maps import grid, heat_map, scorecard_sections
 from leadline.report.pages.run.scorecard import read_write_sections
 from leadline.report.words import MISSING, value_text

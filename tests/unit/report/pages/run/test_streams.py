@@ -10,7 +10,8 @@ from archive_builder import make_run, some_findings
 
 from leadline.analysis.figures import CellFigure, figures
 from leadline.archive.reader import Run
-from leadline.report.document import HeatMap, Marks, Section, Table
+from leadline.report.document import HeatMap, Section, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.run.heat_maps import scorecard_sections
 from leadline.report.pages.run.page import headline
 from leadline.report.pages.run.results import result_sections

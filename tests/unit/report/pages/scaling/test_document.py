@@ -9,16 +9,9 @@ import pytest
 from rich.console import Console
 
 from leadline.archive.records import Problem
-from leadline.report.document import (
-    Block,
-    Choices,
-    Document,
-    LineChart,
-    Marks,
-    PageBudget,
-    Section,
-    Table,
-)
+from leadline.report.curves import PageBudget
+from leadline.report.document import Block, Choices, Document, LineChart, Section, Table
+from leadline.report.marks import Marks
 from leadline.report.pages.scaling.page import curve_section, scaling_document
 from leadline.report.pages.scaling.sentences import named_curves
 from leadline.report.render import html, markdown, terminal

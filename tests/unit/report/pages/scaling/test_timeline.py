@@ -16,7 +16,8 @@ from leadline.formats.watch_records import (
     InterfaceCounters,
     Role,
 )
-from leadline.report.document import Choices, LineChart, PageBudget, Section
+from leadline.report.curves import PageBudget
+from leadline.report.document import Choices, LineChart, Section
 from leadline.report.pages.scaling.sentences import named_curves
 from leadline.report.pages.scaling.timeline import timeline_sections
 from tests.unit.analysis.scaling.levels import Simulated
