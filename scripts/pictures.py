@@ -3,8 +3,8 @@
     uv run python scripts/pictures.py
 
 The pages are those of docs/examples; the index of a site and the page of layers are made from
-tables and archives in tests/recorded. Debian's Chromium renders them in a wide window in light and dark
-colours, and in one as narrow as a phone. `tests/docs/test_pictures.py` checks that the list is
+tables and archives in tests/recorded. Debian's Chromium renders them in a wide window in light and
+dark colours, and in one as narrow as a phone. `tests/docs/test_pictures.py` checks that the list is
 complete.
 """
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +27,14 @@ class ReadingCost:
 
     `text_copies`: decoded copies of the whole text, redaction included, at the same time. `each`:
     bytes for every occurrence of a character that begins or ends a value. If `numbers_in_place`, a
-    text of numbers alone takes neither. Measured by `tests/cli/test_memory.py`.
+    text of numbers alone takes neither. `apart` returns the text that is decoded at once, and the
+    memory in bytes that the rest takes. Measured by `tests/cli/test_memory.py`.
     """
 
     text_copies: int = 4
     numbers_in_place: bool = False
     each: Mapping[bytes, int]
+    apart: Callable[[bytes], tuple[bytes, int]] | None = None
 
     def always_fits(self, size: int) -> bool:
         """Return whether any content of so many bytes can be read: to count its values would take
@@ -43,12 +45,13 @@ class ReadingCost:
         """Return an upper bound in bytes, `content` included."""
         if self.numbers_in_place and not content.translate(None, _NUMERIC):
             return len(content)
+        text, rest = self.apart(content) if self.apart else (content, 0)
         copies = self.text_copies
-        if not content.isascii():
+        if not text.isascii():
             # Python stores all characters of a text in as many bytes as the widest one needs.
-            copies *= 4 if _FOUR_BYTES.search(content) else 2
-        values = sum(size * content.count(mark) for mark, size in self.each.items())
-        return len(content) * (1 + copies) + values
+            copies *= 4 if _FOUR_BYTES.search(text) else 2
+        values = sum(size * text.count(mark) for mark, size in self.each.items())
+        return len(content) + len(text) * copies + values + rest
 
 
 _FOUR_BYTES = re.compile(rb"[\xf0-\xf4]")

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from leadline.report.curves import PageBudget
 from leadline.report.document import Document
 from leadline.report.marks import Marks
-from leadline.report.pages.scaling.page import curve_section
+from leadline.report.pages.scaling.page import curve_section, scaling_page
 from leadline.report.render import html
 from tests.unit.report.pages.scaling.studies import (
     neighbours,
@@ -103,3 +103,56 @@ def test_closed_and_open_loop_differ_by_more_than_colour(page: Page) -> None:
         "(lines) => lines.map((one) => getComputedStyle(one).strokeDasharray)"
     )
     assert len(set(dashes)) == 4
+
+
+# --- the page of `leadline scale` ---------------------------------------------------------------
+
+HOSTILE = ("<img src=x onerror=alert(1)>", "pool-" + "x" * 295, "אחסון-מהיר")
+
+
+@pytest.fixture(scope="module", params=["curves", "systems"])
+def scaled(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    levels = [one for name in HOSTILE for one in saturating(target=name)]
+    runs = [run_of(*levels, offered(1_500.0, 0.02, target=HOSTILE[0]), name="three-hosts")]
+    if request.param == "systems":
+        runs.append(run_of(*levels, name="five-hosts", hosts=5))
+    path = tmp_path_factory.mktemp("scaled") / "page.html"
+    path.write_text(html.render(scaling_page(study_of(*runs, limit="p99<200ms"))), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_curves_fits_and_is_quiet(
+    browser: Browser, scaled: Path, watch: Watch, width: int
+) -> None:
+    with opened(browser, scaled, watch, width) as page:
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        wide, view = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide <= view
+        assert page.locator("img").count() == 0
+        # Every picture has a name, every heading level follows the one above it.
+        assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+        levels = page.evaluate(
+            "[...document.querySelectorAll('main h1,main h2,main h3')].map(one => +one.tagName[1])"
+        )
+        assert levels[0] == 1
+        # Tiles come before the first section: their titles are below the page's heading.
+        assert levels.count(1) == 1
+    assert watch.requests == [scaled.as_uri()]
+    assert watch.errors == []
+
+
+def test_the_first_screen_has_the_pictures(browser: Browser, scaled: Path, watch: Watch) -> None:
+    with opened(browser, scaled, watch, 1280) as page:
+        box = page.locator(".front .plot").first.bounding_box()
+        assert box is not None
+        assert box["y"] < 900
+        words = page.evaluate(
+            """() => {
+              const main = document.querySelector('main').cloneNode(true);
+              const rest = 'table,figure,svg,script,.tools';
+              main.querySelectorAll(rest).forEach((one) => one.remove());
+              return main.textContent.match(/\\S+/g).length;
+            }"""
+        )
+        assert words <= 600

@@ -33,23 +33,34 @@ def test_the_screen_fits(
     lines = said.out.splitlines()
     assert max(len(line) for line in lines) <= columns
     assert all(line == line.rstrip() for line in lines)
-    for heading in ("Pools", "Placement groups", "CRUSH and OSDs", "Encryption", "Unknown"):
+    for heading in (
+        "Topology",
+        "Pools",
+        "Distribution",
+        "Placement groups",
+        "Encryption",
+        "Unknown",
+    ):
         assert heading in lines
     assert "None" not in said.out
 
 
 def test_the_headline_and_the_arithmetic(leadline: Leadline) -> None:
     out = leadline("inventory", "--from-dir", DUMPS / "ceph-multi-az").out
-    first = out.splitlines()[0]
-    assert first == ("Ceph 16.2.15 pacific · HEALTH_OK · 6 OSDs in 6 hosts in 3 zones, 24 GiB")
-    assert "1 region > 3 zones > 6 hosts > 6 OSDs" in out
-    assert "6 OSDs x 100 PGs wanted on each = a budget of 600 PG replicas" in out
-    assert "`ceph osd pool autoscale-status` has the same pg_num for all 6 pools." in out
-    assert "Client load during the capture" in out
+    lines = out.splitlines()
+    headline = "Ceph 16.2.15 pacific, HEALTH_OK: 6 OSDs in 6 hosts in 3 zones, 49 % of 24 GiB used."
+    assert f"- {headline}" in lines
+    assert len(headline.split()) <= 20
+    assert ["lab", "6", "100", "600", "384", "64"] in [line.split() for line in lines]
+    assert ["az1", "zone", "2"] in [line.split()[:3] for line in lines]
+    assert "  └─ host z1-h2  1 OSD, 38 %" in out
+    assert "the same pg_num for all 6 pools" in out
+    assert "140 reads/s (0.53 MiB/s)" in out
+    assert "quorum unchanged for  21 min 11 s" in lines
     scaled = leadline("inventory", "--from-dir", DUMPS / "ceph-autoscaler-on").out
     assert "a and b have the same target ratio (0.49), but computed PGs of 64 and 32" in scaled
     assert "encrypted (secure), source osd.0" in scaled
-    assert "Not captured: mgr_dump.json" in scaled
+    assert "mgr_dump.json" in scaled
 
 
 def test_full_adds_the_settings_from_files(leadline: Leadline) -> None:
@@ -62,7 +73,8 @@ def test_full_adds_the_settings_from_files(leadline: Leadline) -> None:
 def test_markdown_and_json(leadline: Leadline) -> None:
     where = ("inventory", "--from-dir", DUMPS / "ceph-single-az", "--format")
     markdown = leadline(*where, "markdown").out
-    assert markdown.startswith("# Ceph 16.2.15 pacific · HEALTH\\_WARN")
+    assert markdown.startswith("# Ceph cluster ")
+    assert "- Ceph 16.2.15 pacific, HEALTH\\_WARN: " in markdown
     assert "| ec21\\_data | EC 2+1 |" in markdown
     answer = json.loads(leadline(*where, "json").out)
     assert answer["schema"] == "leadline/inventory/1"
@@ -71,6 +83,23 @@ def test_markdown_and_json(leadline: Leadline) -> None:
         "profile": "ec21", "k": 2, "m": 1, "plugin": "jerasure",
     }  # fmt: skip
     assert answer["placement"]["disagreements"] == []
+    zones = [one for one in answer["distribution"] if one["level"] == "zone"]
+    assert all(one["fill"]["low"] <= one["fill"]["mean"] <= one["fill"]["high"] for one in zones)
+
+
+def test_a_page_and_markdown_with_the_drawn_tree(leadline: Leadline, tmp_path: Path) -> None:
+    given = ("inventory", "--from-dir", DUMPS / "ceph-multi-az")
+    page = tmp_path / "cluster.html"
+    assert leadline(*given, "-o", page).status == 0
+    html = page.read_text()
+    assert 'class="boxes"' in html
+    assert "osd.5" in html
+    assert 'data-name="cluster.json"' in html
+    refused(leadline(*given, "-o", page), 2, "output-unwritable")
+    assert leadline(*given, "-o", tmp_path / "cluster.md").status == 0
+    drawn = (tmp_path / "cluster-charts" / "tree.svg").read_text()
+    assert drawn.count('<rect class="bucket') == 1 + 1 + 3 + 6 + 6
+    refused(leadline(*given, "-o", page, "--format", "json"), 2, "usage")
 
 
 def test_saved_dumps_say_the_same(leadline: Leadline, tmp_path: Path) -> None:

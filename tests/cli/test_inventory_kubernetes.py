@@ -36,7 +36,7 @@ def test_the_screen_fits(
     lines = said.out.splitlines()
     assert max(len(line) for line in lines) <= columns
     assert all(line == line.rstrip() for line in lines)
-    for heading in ("StorageClasses", "Properties that affect I/O:", "Nodes"):
+    for heading in ("Topology", "StorageClasses", "Properties that affect I/O", "Nodes"):
         assert heading in lines
     assert "None" not in said.out
     assert "hunter2" not in said.out
@@ -45,13 +45,14 @@ def test_the_screen_fits(
 def test_the_headline_and_what_matters(leadline: Leadline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     out = leadline("inventory", "--from-dir", MULTI).out
-    first = "Kubernetes with kubelets v1.29.9, OpenShift 4.16.21 · 3 nodes in 3 zones"
-    assert out.splitlines()[0] == f"{first} · 3 StorageClasses"
+    first = "Kubernetes with kubelets v1.29.9, OpenShift 4.16.21: 3 nodes in 3 zones, "
+    assert f"- {first}3 StorageClasses of ceph-rbd and cephfs." in out.splitlines()
+    assert "└─ worker-b  15.5 CPU, 62 GiB" in out.splitlines()
     assert "zone: eu-central-1a, eu-central-1b and eu-central-1c" in out
     assert "krbd:rxbounce; reads near copies; ext4; default for virtual machines" in out
     assert "6 x 2 TiB of gp3-csi, class ssd, portable" in out
     assert "on, keys in a KMS" in out
-    assert "Ceph: its own dumps are missing" in out
+    assert "its own dumps are missing" in out
     mayastor = leadline("inventory", "--from-dir", CLUSTERS / "mayastor-2-cores").out
     assert "2 cores (1 and 2), polled without pause" in mayastor
 
@@ -74,7 +75,7 @@ def test_json_is_what_its_schema_says(leadline: Leadline, name: str) -> None:
 
 def test_markdown(leadline: Leadline) -> None:
     out = leadline("inventory", "--from-dir", CLUSTERS / "rook", "--format", "markdown").out
-    assert out.startswith("# Kubernetes with kubelets v1.31.2")
+    assert "- Kubernetes with kubelets v1.31.2" in out
     assert "| rook-ceph-ec | ceph-rbd | ec-data |" in out
 
 
@@ -84,7 +85,7 @@ def test_a_folder_with_both(leadline: Leadline, tmp_path: Path) -> None:
     for path in (RECORDED.parent / "ceph-multi-az").glob("*.json"):
         (saved / path.name).write_bytes(path.read_bytes())
     out = leadline("inventory", "--from-dir", saved).out
-    assert "Ceph 16.2.15 pacific · HEALTH_OK" in out
+    assert "Ceph 16.2.15 pacific, HEALTH_OK: 6 OSDs" in out
     assert "Placement groups" in out
     answer = json.loads(leadline("inventory", "--from-dir", saved, "--format", "json").out)
     assert answer["cluster"]["release"] == "pacific"
@@ -95,7 +96,8 @@ def test_a_folder_with_both(leadline: Leadline, tmp_path: Path) -> None:
 def test_two_folders(leadline: Leadline) -> None:
     both = ("inventory", "--from-dir", MULTI, "--against", SINGLE)
     out = leadline(*both, "--format", "markdown").out
-    assert "differences of" in out.splitlines()[0]
+    assert out.startswith("# Configuration differences")
+    assert "differences of" in out
     assert "odf.failure\\_domain" in out
     assert "take longer the farther apart the copies are" in out
     validator = jsonschema.Draft202012Validator(
@@ -109,9 +111,11 @@ def test_two_folders(leadline: Leadline) -> None:
     assert answer["against"]["baseline"] == str(SINGLE)
 
 
-def test_two_folders_of_ceph(leadline: Leadline) -> None:
+def test_two_folders_of_ceph(leadline: Leadline, tmp_path: Path) -> None:
     folders = [RECORDED.parent / f"ceph-{name}-az" for name in ("multi", "single")]
     both = ("inventory", "--from-dir", folders[0], "--against", folders[1])
+    assert leadline(*both, "-o", tmp_path / "both.html").status == 0
+    assert (tmp_path / "both.html").read_text().count('class="boxes"') == 2
     answer = json.loads(leadline(*both, "--format", "json").out)
     told = {one["path"] for one in answer["against"]["differences"]}
     assert "topology.crush_levels" in told

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import Exit
-from leadline.files import DOCUMENT, JSON, LARGEST_FILE_BYTES, MEMORY_BYTES, ReadingCost
+from leadline.files import DOCUMENT, LARGEST_FILE_BYTES, MEMORY_BYTES, ReadingCost
 from leadline.formats.importer import importer
+from leadline.json_bins import COST
 from tests.cli.conftest import recorded_output
 
 pytestmark = pytest.mark.thorough
@@ -193,17 +194,19 @@ def test_the_dearest_file_that_is_read_stays_below_the_bound(what: str, tmp_path
     assert "reading it could take" not in ended.text, "it was refused unread"
 
 
-def test_a_real_result_with_large_histograms_is_read(tmp_path: Path) -> None:
-    """Jobs with 1.5 million latency bins, of which fio writes up to 1,856 for each latency."""
-    job = json.loads(recorded_output("randread-4k-qd1").read_bytes())
-    bins = {str(1000 + number): 3 for number in range(10_000)}
-    one = job["jobs"][0]
-    one["read"]["clat_ns"]["bins"] = bins
-    many = json.dumps({**job, "jobs": [one] * 150}, indent=1).encode()
+@pytest.mark.parametrize(("jobs", "bins"), [(150, 10_000), (2000, 1_856)])
+def test_a_real_result_with_large_histograms_is_read(jobs: int, bins: int, tmp_path: Path) -> None:
+    """22 and 59 MiB, nearly all of them bins; fio writes up to 1,856 for each latency."""
+    whole = json.loads(recorded_output("randread-4k-qd1").read_bytes())
+    (one,) = whole["jobs"]
+    one["read"]["clat_ns"]["bins"] = {str(1000 + number): 3 for number in range(bins)}
+    head, tail = json.dumps({**whole, "jobs": [0]}, indent=1).encode().split(b"0\n ]")
+    unit = json.dumps(one, indent=1).encode()
     path = tmp_path / "x.json"
-    path.write_bytes(many)
+    path.write_bytes(head + b",".join([unit] * jobs) + b"]" + tail)
+    size = path.stat().st_size / MIB
     ended = bounded(
-        f"import, {len(many) / MIB:.0f} MiB: 150 jobs with 10,000 bins",
+        f"import, {size:.0f} MiB: {jobs:,} jobs with {bins:,} bins",
         *on_files("import", path, tmp_path),
     )
     assert ended.status == Exit.ANSWERED, ended.text
@@ -276,7 +279,7 @@ def test_records_of_an_archive(record: str, verb: str, archive: Path, tmp_path: 
     run = Path(shutil.copytree(archive, tmp_path / "runs" / "x"))
     (place,) = run.glob(record)
     head, unit = RECORDS[record]
-    cost = JSON if record.startswith("imported") else DOCUMENT
+    cost = COST if record.startswith("imported") else DOCUMENT
     write(place, unit, dearest(unit, cost), head)
     further = {
         "compare": (run, "--runs", tmp_path / "runs"),

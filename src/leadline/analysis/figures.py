@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import product
 from statistics import median
 
@@ -154,13 +155,25 @@ class TrialValue:
     spread: Spread | None = None
 
 
+class Absence(StrEnum):
+    """Why a figure has no value. `too-few-ios`: fewer than `samples_needed` of the percentile;
+    `no-histogram`: not every trial has one, and percentiles of trials have no mean."""
+
+    NO_COMPLETED_TRIAL = "no-completed-trial"
+    NOT_REPORTED = "not-reported"
+    NOT_MEASURED = "not-measured"
+    NO_HISTOGRAM = "no-histogram"
+    TOO_FEW_IOS = "too-few-ios"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFigure:
     """One metric of a cell and operation, in the metric's base unit.
 
     `value` is the median of the trials, for a percentile that of all trials' I/Os together.
     `interval` is the 95 % interval of the median over trials; `low` and `high` are the extremes of
-    the trials. `absence` is the reason for a `value` of None, else empty.
+    the trials. `absence` is the reason for a `value` of None; `ios` counts the I/Os of a percentile
+    that has too few.
     """
 
     metric: Metric
@@ -170,7 +183,8 @@ class MetricFigure:
     low: float | None = None
     high: float | None = None
     finding_marks: tuple[FindingMark, ...] = ()
-    absence: str = ""
+    absence: Absence | None = None
+    ios: int = 0
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -181,6 +195,21 @@ class MetricFigure:
     def severity(self) -> Severity | None:
         """The severity of the most severe finding."""
         return self.finding_marks[0].severity if self.finding_marks else None
+
+    @property
+    def repeats(self) -> int:
+        """The number of trials behind the value; an imported mean is of several."""
+        return sum(
+            trial.spread.number if trial.spread else 1
+            for trial in self.trials
+            if trial.value is not None
+        )
+
+    @property
+    def variation(self) -> float | None:
+        """The coefficient of variation of the trials behind an imported mean; None elsewhere."""
+        spread = self.trials[0].spread if len(self.trials) == 1 else None
+        return spread.deviation / self.value if spread and self.value else None
 
     @property
     def spread(self) -> float | None:
@@ -422,13 +451,18 @@ def summarise(
     """
     values = [trial.value for trial in trials if trial.value is not None]
     value: float | None = median(values) if values else None
-    absence = ""
+    absence = None
     if not trials:
-        absence = "the completed trials did not report it" if completed else "no completed trial"
-    elif metric.quantile is not None and (merged is not None or len(trials) > 1 or not values):
-        value, absence = _percentile(metric.quantile, merged)
+        absence = Absence.NOT_REPORTED if completed else Absence.NO_COMPLETED_TRIAL
+    elif metric.quantile is not None and merged is not None:
+        enough = merged.count >= samples_needed(metric.quantile)
+        value = merged.quantile_s(metric.quantile) if enough else None
+        absence = None if enough else Absence.TOO_FEW_IOS
+    # One trial may have a percentile that its tool printed; several of those have no sum.
+    elif metric.quantile is not None and (len(trials) > 1 or value is None):
+        value, absence = None, Absence.NO_HISTOGRAM
     elif value is None:
-        absence = "not measured"
+        absence = Absence.NOT_MEASURED
     flagged = outliers(values)
     if any(flagged):
         flags = iter(flagged)
@@ -445,17 +479,8 @@ def summarise(
         high=max(values) if values else None,
         finding_marks=finding_marks,
         absence=absence,
+        ios=merged.count if merged and absence is Absence.TOO_FEW_IOS else 0,
     )
-
-
-def _percentile(q: float, merged: LatencyHistogram | None) -> tuple[float | None, str]:
-    # One trial may have a percentile that its tool printed; several of those have no sum.
-    if merged is None:
-        return None, "no latency histogram of every trial"
-    needed = samples_needed(q)
-    if merged.count < needed:
-        return None, f"{merged.count:,} I/Os are fewer than the {needed:,} it needs"
-    return merged.quantile_s(q), ""
 
 
 # Which numbers a user means: `write p99`, `rand-4k read iops`, `seq-1m@qd32 bandwidth`.

@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline import errors
-from leadline.analysis.figures import CellFigure
+from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.objectives import Objective, Question
 from leadline.analysis.samples import Samples, error_codes
 from leadline.analysis.verdicts import Evidence, Judgement, Pair, Reason, Sample, Verdict, judge
 from leadline.analysis.workloads import unlike
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.metrics import Metric, Op
+from leadline.metrics import Metric, Op, Spread
 from leadline.plan.models import Workload
 from leadline.stats.effects import location
 from leadline.text import did_you_mean, shortened
@@ -138,12 +138,12 @@ class MissingCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """A number that a target lacks. `absence` is the figure's own reason (cause NO_VALUE),
+    """A number that a target lacks. `figure` has a reason of its own (cause NO_VALUE),
     `codes` are the audit's error codes, `differences` those of the work (OTHER_WORK)."""
 
     objective: Objective
     cause: MissingCause
-    absence: str = ""
+    figure: MetricFigure | None = None
     codes: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
 
@@ -204,8 +204,7 @@ class RankedNumbers:
         metric = figure.metric(objective.metric)
         refused = error_codes(metric)
         if metric.value is None:
-            absence = metric.absence
-            return missing(cause=MissingCause.NO_VALUE, absence=absence, codes=refused)
+            return missing(cause=MissingCause.NO_VALUE, figure=metric, codes=refused)
         if refused:
             return missing(cause=MissingCause.REFUSED, codes=refused)
         if metric.value <= 0:
@@ -273,8 +272,9 @@ class RankedNumbers:
         imported = any(sample.imported for sample in samples)
         alone = len(common) == 1
         within = [sample.within[0] for sample in samples if sample.within] if alone else []
+        score = math.exp(self.log_score(target, baseline))
         return Sample(
-            value=math.exp(self.log_score(target, baseline)),
+            value=score,
             trials=tuple(
                 math.exp(
                     math.fsum(
@@ -286,6 +286,7 @@ class RankedNumbers:
             blocks=tuple((target, repeat) if imported else repeat for repeat in common),
             within=(_pooled(weights, within),) if len(within) == len(samples) else (),
             imported=imported,
+            spread=_pooled_spread(score, weights, samples),
             capped=any(sample.capped for sample in samples),
         )
 
@@ -304,6 +305,24 @@ class RankedNumbers:
             for trial in trials
             if trial.value
         }
+
+
+def _pooled_spread(
+    score: float, weights: Sequence[float], samples: Sequence[Sample]
+) -> Spread | None:
+    """Return the scatter of a weighted geometric mean of published means; None unless all have one.
+
+    Their deviations are added: a repeat that was slow in one may have been slow in all.
+    """
+    spreads = [(one.spread, one.value) for one in samples if one.spread and one.value]
+    if len(spreads) < len(samples):
+        return None
+    number = min(spread.number for spread, _ in spreads)
+    error = math.fsum(
+        weight * spread.deviation / value / math.sqrt(spread.number)
+        for weight, (spread, value) in zip(weights, spreads, strict=True)
+    )
+    return Spread(deviation=score * error * math.sqrt(number), number=number)
 
 
 def _pooled(weights: Sequence[float], shares: Sequence[float | None]) -> float | None:

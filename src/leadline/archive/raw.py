@@ -15,7 +15,7 @@ from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import Derived, ImportSource
 from leadline.errors import LeadlineError
-from leadline.files import JSON, read_content, read_contents
+from leadline.files import read_content, read_contents
 from leadline.formats.ceph.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.formats.clients import read_results
@@ -33,10 +33,11 @@ from leadline.formats.result import (
     by_name,
 )
 from leadline.formats.zfs.stream import read_stream_output
+from leadline.json_bins import COST
 from leadline.metrics import Op
 
 _VOLUME = re.compile(rf"volume-([1-9]\d{{0,3}})\.{re.escape(layout.FIO_OUTPUT)}")
-# fio marks what it writes for a client with its socket, and with a port that no socket has.
+# fio labels a client's output with its socket, and with a port that a socket does not have.
 _CLIENT = re.compile(r"([cn]([1-9]\d{0,3}))(?::\d+)?")
 _SUM = re.compile(r"\$\.client_stats\[\d+\]")
 _SHARED = "$['global options']"
@@ -53,7 +54,7 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
     if engine == "zfs stream":
         return read_stream_output(folder)
     try:
-        content = read_content(folder / layout.FIO_OUTPUT, cost=JSON)
+        content = read_content(folder / layout.FIO_OUTPUT, cost=COST)
     except FileNotFoundError as error:
         volumes = _volumes(folder)
         if not volumes:
@@ -75,7 +76,7 @@ def read_whole_fleet(folder: Path) -> EngineOutput:
     them by group and looks them up by process, `handle_job_opt` and `handle_ts` of client.c), so
     they come from the job file. Raises FormatError."""
     try:
-        output = parse_fio_json(read_content(folder / layout.FIO_OUTPUT, cost=JSON))
+        output = parse_fio_json(read_content(folder / layout.FIO_OUTPUT, cost=COST))
         text = read_content(folder / layout.JOB_FILE).decode("utf-8", "replace")
     except OSError as error:
         raise FormatError(
@@ -130,7 +131,7 @@ def _of_volumes(paths: Sequence[Path]) -> EngineOutput:
     outputs = []
     for path in paths:
         try:
-            outputs.append(parse_fio_json(read_content(path, cost=JSON)))
+            outputs.append(parse_fio_json(read_content(path, cost=COST)))
         except OSError as error:
             raise FormatError(
                 "unreadable-result", f"{path.name} cannot be read: {error.strerror}"
@@ -203,7 +204,7 @@ def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Wind
 
 
 def derive(output: EngineOutput) -> Derived:
-    """Derive the numbers of one output; the same input gives the same bytes."""
+    """Derive the numbers of one output, deterministically."""
     return Derived.model_validate_json(derived_json(output))
 
 

@@ -18,7 +18,7 @@ from leadline.inventory.redaction import Reason
 from leadline.metrics import Metric, Op
 from leadline.version import __version__
 
-# What a histogram holds in memory.
+# The range of a histogram's counts in memory.
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
@@ -29,14 +29,14 @@ def _is_empty(value: object) -> bool:
 
 
 class FileDigest(Record):
-    """What a sealed file must be: SHA-256 in hexadecimal, and its size."""
+    """The SHA-256 of a sealed file in hexadecimal, and its size."""
 
     sha256: str
     size_bytes: int
 
 
 class TrialStatus(StrEnum):
-    """How a trial ended. `hung`: it passed its time bound and was stopped by force."""
+    """The end of a trial. `hung`: it exceeded its time limit and was killed."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -45,7 +45,7 @@ class TrialStatus(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """`running` on disk after the program is gone means that it was killed."""
+    """The status of a run. `running` without a process: it was killed."""
 
     RUNNING = "running"
     INTERRUPTED = "interrupted"
@@ -112,8 +112,8 @@ class RoundTrip(Record):
 
 
 class ClaimedVolume(Record):
-    """A volume of a StorageClass. `volume` is the name of its PersistentVolume, `handle` what its
-    driver knows it by; both are empty where this user may not see them."""
+    """A volume of a StorageClass. `volume` is the name of its PersistentVolume, `handle` its name
+    for the CSI driver; both are empty where this user may not read them."""
 
     storage_class: str
     mode: str
@@ -125,7 +125,7 @@ class ClaimedVolume(Record):
 
 class Runner(Record):
     """The pod or virtual machine that did the I/O on one volume in Kubernetes. `cores`
-    is its limit of processors, `image_id` the digest that the node ran, `user` that of a pod."""
+    is its CPU limit, `image_id` the digest of its image on the node, `user` the uid of a pod."""
 
     kind: Literal["pod", "vm"]
     name: str
@@ -147,9 +147,9 @@ class Runners(Record):
 
 
 class ClientRecord(Record):
-    """One load generator of a fleet. `name` is what its results and logs are marked with: c1, c2,
-    ..., and n1, ... for neighbours. `clock_offset_s` is what its machine's clock is ahead of this
-    one's, known within `clock_uncertainty_s`; both 0 where it is this machine."""
+    """One load generator of a fleet. `name` marks its results and logs: c1, c2, ..., and n1, ...
+    for neighbours. The clock of its machine is `clock_offset_s` ahead of this machine's clock,
+    within `clock_uncertainty_s`; both are 0 on this machine."""
 
     name: str
     host: str
@@ -160,7 +160,7 @@ class ClientRecord(Record):
 
 
 class Clients(Record):
-    """The load generators of one trial, neighbours behind those that are measured."""
+    """The load generators of one trial: the measured ones, then the neighbours."""
 
     schema_: Literal["leadline/clients/1"] = Field(default="leadline/clients/1", alias="schema")
     clients: tuple[ClientRecord, ...]
@@ -168,9 +168,9 @@ class Clients(Record):
 
 class ImportSource(Record):
     """The place of an imported trial's figures: result number `part`, from 0, of `files`
-    in the folder of imported files, read as `kind`. `names` are what the files were called.
+    in the folder of imported files, read as `kind`. `names` are the original names of the files.
 
-    `clients` are the clients that the files are of, one by one, where the trial was merged from the
+    `clients` are the clients of the files, in the same order, where the trial was merged from the
     files of concurrent clients; `absent` are clients without a file. `columns` maps known columns
     to those of a table that have another name.
     """
@@ -242,7 +242,7 @@ class DerivedOperation(Record):
 
 
 class Derived(Record):
-    """The derived numbers of a trial, kept so that `verify` can hold them against the raw."""
+    """The derived numbers of a trial; `verify` compares them with the raw output."""
 
     schema_: Literal["leadline/derived/1"] = Field(default="leadline/derived/1", alias="schema")
     operations: tuple[DerivedOperation, ...]
@@ -256,16 +256,17 @@ class TargetStack(Record):
 
 
 class Stacks(Record):
-    """What lies below the targets of one session."""
+    """The storage layers below the targets of one session."""
 
     schema_: Literal["leadline/stacks/1"] = Field(default="leadline/stacks/1", alias="schema")
     stacks: tuple[TargetStack, ...]
 
 
 class Created(Record):
-    """Something that the run creates on a target, recorded before and again when removed.
+    """An object that the run creates on a target, recorded before it is created and when it is
+    removed.
 
-    `token` is stored in the thing itself, so that nothing else is mistaken for it. `path` is a
+    `token` is also stored in the object and identifies it before a removal. `path` is a
     folder, or a URL (`rbd:POOL/IMAGE`, `rados:POOL/PREFIX`) in the plan's cluster `cluster`, or
     `lab:NAME`.
     """
@@ -316,9 +317,9 @@ class Session(Record):
 
 
 class Manifest(Record):
-    """The archive's own description. `files` holds the digest of every file when sealed.
+    """The description of an archive. `files` has the digest of every file when it is sealed.
 
-    `cluster_label` is what imported results say, or their importer, of the cluster they are of.
+    `cluster_label` names the cluster of imported results.
     `seal` is the SHA-256 of the manifest's file with this value empty; empty before 0.2.0.
     """
 

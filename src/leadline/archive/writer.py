@@ -357,7 +357,7 @@ def remove_abandoned_drafts(runs: Path) -> None:
 
 
 @contextmanager
-def archive_errors(path: Path) -> Iterator[None]:
+def archive_errors(path: Path, hint: str = ROOM) -> Iterator[None]:
     """Convert an OSError of the archive's files into LeadlineError(`archive-unwritable`)."""
     try:
         yield
@@ -366,5 +366,5 @@ def archive_errors(path: Path) -> Iterator[None]:
             errors.ARCHIVE_UNWRITABLE,
             f"the archive cannot be written: {error.strerror or error}",
             context=[str(error.filename or path)],
-            hint=ROOM,
+            hint=hint,
         ) from error

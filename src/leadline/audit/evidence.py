@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -498,6 +498,13 @@ class RunEvidence:
 
     place: Place
     cells: tuple[CellEvidence, ...]
+
+    def by_target(self) -> Mapping[str, Sequence[CellEvidence]]:
+        """Return the cells of each target."""
+        found: dict[str, list[CellEvidence]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.place.target, []).append(cell)
+        return found
 
 
 Evidence = JobEvidence | TrialEvidence | CellEvidence | RunEvidence

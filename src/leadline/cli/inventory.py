@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
+from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import (
     CLUSTER_OPTIONS,
     FILE,
@@ -54,7 +55,16 @@ if TYPE_CHECKING:
 )
 @click.option("--full", is_flag=True, help="Also the settings from configuration files.")
 @format_option("text", "json", "markdown")
-def command(save: Path | None, against: Path | None, full: bool, output: str, **given: Any) -> Exit:
+@document_options
+def command(
+    save: Path | None,
+    against: Path | None,
+    full: bool,
+    output: str,
+    path: Path | None,
+    force: bool,
+    **given: Any,
+) -> Exit:
     """Say what a cluster is. Of Ceph: release, health, pools, why each has the placement groups it
     has, CRUSH, encryption, settings. Of Kubernetes: StorageClasses and what is behind them, nodes,
     drivers. Changes nothing.
@@ -65,10 +75,12 @@ def command(save: Path | None, against: Path | None, full: bool, output: str, **
         leadline inventory --ceph-conf /etc/ceph/ceph.conf --save dumps
         leadline inventory --kubernetes --context production
         leadline inventory --from-dir must-gather --format markdown
-        leadline inventory --from-dir new-cluster --against old-cluster
+        leadline inventory --lab demo -o cluster.html
+        leadline inventory --from-dir new-cluster --against old-cluster -o differences.html
     """
     from leadline.inventory.system import system_of
 
+    check_destination(path, output, force)
     dumps, source = InventorySource(**given).read()
     if save is not None:
         _save(save, dumps)
@@ -76,8 +88,17 @@ def command(save: Path | None, against: Path | None, full: bool, output: str, **
     baseline = None if against is None else system_of(_saved(against, "--against"))
     if output == "json":
         print_json(_output(system, source, baseline, against))
+        return Exit.ANSWERED
+    document = _document(system, source, baseline, against)
+    if path is None:
+        print_document(document, output, full=full)
     else:
-        print_document(_document(system, source, baseline, against), output, full=full)
+        from leadline.report.render.html import Download
+
+        answer = _output(system, source, baseline, against).to_json() + "\n"
+        name = f"{path.name.partition('.')[0]}.json"
+        download = Download(name=name, media_type="application/json", text=answer)
+        put_document(document, output, path, force, (download,))
     return Exit.ANSWERED
 
 
@@ -172,9 +193,10 @@ def _document(
 ) -> Document:
     if baseline is not None:
         from leadline.analysis.explain.conditions import differing
-        from leadline.report.pages.inventory import against_document
+        from leadline.report.pages.inventory_diff import against_document
 
-        return against_document(str(against), source, differing(baseline, system))
+        names = (str(against), source.removeprefix("dumps of "))
+        return against_document(names, (baseline, system), differing(baseline, system))
     if system.kubernetes is not None:
         from leadline.report.pages.inventory_kubernetes import kubernetes_document
 

@@ -69,6 +69,7 @@ def _print(study: LayerStudy, output: str, path: Path | None, force: bool) -> No
         else:
             echo_rendered(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
         return
+    from leadline.report.pages.layer_overview import layers_page
     from leadline.report.pages.layers import layers_document
 
-    put_document(layers_document(study), output, path, force)
+    put_document(layers_page(study) if path else layers_document(study), output, path, force)

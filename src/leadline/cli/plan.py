@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.errors import Exit, LeadlineError
 from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
 from leadline.planning.draft import DraftRequest
+from leadline.text import did_you_mean
 from leadline.units import parse_size
 
 if TYPE_CHECKING:
@@ -241,12 +241,11 @@ def _require_classes(survey: Survey, request: DraftRequest) -> None:
     known = [item.name for item in survey.inventory.storage_classes]
     for name in request.classes:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
             raise LeadlineError(
                 errors.CLASS_UNSUITABLE,
                 f"the cluster has no StorageClass {name!r}",
                 context=[f"StorageClasses: {', '.join(known) or 'none'}"],
-                hint=f"did you mean {near[0]!r}?" if near else "name one of them",
+                hint=did_you_mean(name, known, "name one of them"),
             )
 
 
@@ -302,12 +301,11 @@ def _vms(text: str | None, runner: RunnerKind, study: bool) -> tuple[str, ...]:
         )
     for word in words:
         if word not in PRESETS:
-            near = difflib.get_close_matches(word, PRESETS, n=1)
             raise LeadlineError(
                 errors.USAGE,
                 f"--vm: {word!r} is no size of a VM",
                 context=[f"sizes: {', '.join(PRESETS)}"],
-                hint=f"did you mean {near[0]!r}?" if near else None,
+                hint=did_you_mean(word, PRESETS, "name one of them"),
             )
     return tuple(words) or (tuple(PRESETS) if study else ("small",))
 

@@ -98,6 +98,7 @@ def _print(study: ScalingStudy, output: str, path: Path | None, force: bool) -> 
         else:
             echo_rendered(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
         return
-    from leadline.report.pages.scaling.page import scaling_document
+    from leadline.report.pages.scaling.page import scaling_document, scaling_page
 
-    put_document(scaling_document(study), output, path, force)
+    document = scaling_document(study) if path is None else scaling_page(study)
+    put_document(document, output, path, force)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 
 import click
@@ -12,6 +11,7 @@ from leadline import errors
 from leadline.cli.output import echo_rendered
 from leadline.errors import Exit, LeadlineError
 from leadline.report.answers.schemas import SCHEMAS
+from leadline.text import did_you_mean
 
 
 @click.command()
@@ -27,12 +27,11 @@ def command(verb: str | None) -> Exit:
         echo_rendered("\n".join(SCHEMAS))
         return Exit.ANSWERED
     if verb not in SCHEMAS:
-        near = difflib.get_close_matches(verb, SCHEMAS, n=1)
         raise LeadlineError(
             errors.SCHEMA_UNKNOWN,
             f"no verb {verb!r} prints JSON",
             context=[f"verbs: {', '.join(SCHEMAS)}"],
-            hint=f"did you mean {near[0]!r}?" if near else None,
+            hint=did_you_mean(verb, SCHEMAS, "name one of them"),
         )
     echo_rendered(
         json.dumps(

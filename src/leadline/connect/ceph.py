@@ -1,4 +1,4 @@
-"""Commands to a Ceph cluster through librados, and to daemons through their admin sockets.
+"""Commands to a Ceph cluster through librados, to daemons through admin sockets; its programs.
 
 A command takes milliseconds; the `ceph` program needs a second to start. librados is called by
 ctypes: its Python binding belongs to the distribution's Python. The C interface is stable since
@@ -14,8 +14,9 @@ import os
 import selectors
 import socket
 import struct
+import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from leadline import errors
+from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 
 INSTALL_CLIENT = "install Ceph's client programs (Debian and Fedora: ceph-common)"
@@ -343,3 +345,47 @@ def _receive(stream: socket.socket, length: int) -> bytes:
         parts.append(part)
         length -= len(part)
     return b"".join(parts)
+
+
+# The status of nsenter for a program that does not exist.
+_NOT_FOUND = 127
+
+
+def run_program(command: Sequence[str], program: str, what: str, bound_s: float) -> str:
+    """Run a command line of one of Ceph's programs (`CephAccess.command`); return its stdout.
+
+    Raises LeadlineError: `ceph-missing`, `ceph-failed`.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=bound_s,
+            stdin=subprocess.DEVNULL,
+            env=child_environment(*CEPH),
+        )
+    except FileNotFoundError as error:
+        raise program_missing(str(error.filename)) from error
+    except subprocess.TimeoutExpired as error:
+        raise LeadlineError(
+            errors.CEPH_FAILED,
+            f"{what}: {program} gives no answer within {bound_s:g} s",
+            hint="check the cluster's health: its I/O may not complete",
+        ) from error
+    if done.returncode == _NOT_FOUND and "nsenter" in done.stderr:
+        raise program_missing(program)
+    if done.returncode:
+        raise LeadlineError(
+            errors.CEPH_FAILED,
+            f"{what}: {program} ended with status {done.returncode}",
+            context=[line for line in done.stderr.splitlines() if line.strip()][-3:],
+        )
+    return done.stdout
+
+
+def program_missing(program: str) -> LeadlineError:
+    """Return the error(`ceph-missing`) for a program that is not installed."""
+    return LeadlineError(
+        errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=INSTALL_CLIENT
+    )

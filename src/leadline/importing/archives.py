@@ -31,7 +31,12 @@ from leadline.archive.records import (
     TrialRecord,
     TrialStatus,
 )
-from leadline.archive.writer import draft_prefix, lock_archive, remove_abandoned_drafts
+from leadline.archive.writer import (
+    archive_errors,
+    draft_prefix,
+    lock_archive,
+    remove_abandoned_drafts,
+)
 from leadline.errors import LeadlineError
 from leadline.files import sync_folder
 from leadline.formats.importer import MOST_RESULTS, Refused, Result
@@ -77,7 +82,8 @@ def import_results(gathered: Gathered, folder: Path, labels: Labels, session: Se
     where --cluster or --target would merge several that the files name, or --label names a target
     that they do not have or contradicts them, and (`archive-unwritable`).
     """
-    with _write_errors(folder):
+    hint = "make room, or name another place with --runs; nothing was imported"
+    with archive_errors(folder, hint):
         layout.make_folders(folder)
         remove_abandoned_drafts(folder)
         with _staging(folder) as staging:
@@ -531,16 +537,3 @@ def _sync(folder: Path) -> None:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _write_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise LeadlineError(
-            errors.ARCHIVE_UNWRITABLE,
-            f"the archive cannot be written: {error.strerror or error}",
-            context=[str(error.filename or folder)],
-            hint="make room, or name another place with --runs; nothing was imported",
-        ) from error

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from leadline.data import load_table
+from leadline.json_bins import insert, set_aside
 
 
 class Reason(StrEnum):
@@ -470,6 +471,10 @@ def redact_document(content: bytes) -> bytes:
             content = content if clean == text else clean.encode(wide)
     if not may_hold_secret(content):
         return content
+    rest, bins = set_aside(content)
+    if bins:
+        redacted = redact_document(rest)
+        return content if redacted == rest else insert(redacted, bins)
     text = content.decode("utf-8", "surrogateescape")
     clean = _redact_mixed(text)
     return content if clean == text else clean.encode("utf-8", "surrogateescape")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from enum import StrEnum
@@ -19,6 +18,7 @@ from leadline.lab import processes
 from leadline.lab.conf import CLIENT, CONF, SOCKET_PATH_BYTES, Paths, sites
 from leadline.lab.network import RoundTrip, ZoneNetwork, write_durably
 from leadline.plan.lab import LabDescription
+from leadline.text import did_you_mean
 
 STATE = "leadline-lab.json"
 # Stores in memory; the token in their name identifies the lab.
@@ -192,12 +192,11 @@ def not_found(name: str, labs: Path) -> LeadlineError:
         known = sorted(entry.parent.name for entry in labs.glob(f"*/{STATE}"))
     except OSError:
         known = []
-    near = difflib.get_close_matches(name, known, n=1)
     return LeadlineError(
         errors.LAB_NOT_FOUND,
         f"there is no lab {name!r}",
         context=[f"labs in {labs}: {', '.join(known) or 'none'}"],
-        hint=f"did you mean {near[0]!r}?" if near else f"`leadline lab up {name}` creates one",
+        hint=did_you_mean(name, known, f"`leadline lab up {name}` creates one"),
     )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# Neither `=` nor a comma, which separate labels where they are written in one word.
+# Without `=` and comma, which separate labels in one word.
 LABEL_WORD = r"^[^\x00-\x1f\x7f=,]{1,100}$"
 _WORD = re.compile(LABEL_WORD)
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 
 
 def is_label_word(text: str) -> bool:
-    """Whether it can be a label's key or value."""
-    # `$` alone would let a line's end pass.
+    """Return whether a text can be a key or a value of a label."""
+    # `$` alone would accept a line break at the end.
     return bool(_WORD.fullmatch(text))
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """`cores=1` or `cores=1,replicas=3`. Raises ValueError for anything else."""
+    """Parse `cores=1` or `cores=1,replicas=3`. Raises ValueError."""
     found: dict[str, str] = {}
     for part in text.split(","):
         key, _, value = part.partition("=")
@@ -29,7 +29,7 @@ def parse_labels(text: str) -> dict[str, str]:
 
 
 def labels_text(labels: Mapping[str, str]) -> str:
-    """`cores=1, replicas=3`, by key."""
+    """Format labels as `cores=1, replicas=3`, sorted by key."""
     return ", ".join(f"{key}={labels[key]}" for key in sorted(labels))
 
 
@@ -38,6 +38,6 @@ def is_number(text: str) -> bool:
 
 
 def value_order(value: str) -> tuple[bool, float, str]:
-    """Numbers by their size, before words by their letters: the order of a label's values."""
+    """Return the sort key of a label's value: numbers by size, then words."""
     number = is_number(value)
     return (not number, float(value) if number else 0.0, value)

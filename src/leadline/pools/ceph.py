@@ -20,7 +20,12 @@ from dataclasses import dataclass
 from typing import IO, Any, Self
 
 from leadline import errors
-from leadline.connect.ceph import INSTALL_CLIENT, CephAccess, CommandFailed
+from leadline.connect.ceph import (
+    CephAccess,
+    CommandFailed,
+    program_missing,
+    run_program,
+)
 from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.pools.ceph_state import Commands, Effect, OwnedPool, Step, read_state, steps
@@ -338,7 +343,6 @@ def _unclean(commands: Commands, pools: Sequence[str]) -> list[str]:
 _TOOL_S = 60.0
 _REMOVAL_S = 600.0
 _SHOWN = 3
-_NOT_FOUND = 127  # what nsenter ends with where it finds no program
 # Objects that librbd and the manager's rbd_support keep in a pool, also without images
 # (src/cls/rbd and src/pybind/mgr/rbd_support of Ceph).
 _RBD_OBJECTS = frozenset({
@@ -400,7 +404,7 @@ def remove_images(access: CephAccess, images: Iterable[Image]) -> None:
     """Remove images. Raises LeadlineError(`ceph-failed`), for example while a run uses one."""
     for image in images:
         words = ("rbd", "rm", "--no-progress", image.spec)
-        _ask(access.command(*words), f"removing the image {image.spec}", bound_s=_REMOVAL_S)
+        run_program(access.command(*words), "rbd", f"removing the image {image.spec}", _REMOVAL_S)
 
 
 def _images(access: CephAccess, pool: str, *, every: bool) -> Iterator[Image]:
@@ -428,7 +432,8 @@ def _labelled(access: CephAccess, spec: str) -> bool:
 
 
 def _json(access: CephAccess, what: str, *words: str) -> Any:
-    answer = _ask(access.command("rbd", *words[:-1], "--format", "json", words[-1]), what)
+    command = access.command("rbd", *words[:-1], "--format", "json", words[-1])
+    answer = run_program(command, "rbd", what, _TOOL_S)
     return json.loads(answer) if answer.strip() else []
 
 
@@ -483,40 +488,4 @@ def _start(command: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]
             env=child_environment(*CEPH),
         )
     except FileNotFoundError as error:
-        raise _missing(str(error.filename)) from error
-
-
-def _ask(command: Sequence[str], what: str, *, bound_s: float = _TOOL_S) -> str:
-    program = next(word for word in command if word in ("rbd", "rados"))
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=bound_s,
-            stdin=subprocess.DEVNULL,
-            env=child_environment(*CEPH),
-        )
-    except FileNotFoundError as error:
-        raise _missing(str(error.filename)) from error
-    except subprocess.TimeoutExpired as error:
-        raise LeadlineError(
-            errors.CEPH_FAILED,
-            f"{what}: {program} gives no answer within {bound_s:g} s",
-            hint="look at the cluster's health: its I/O may not come back",
-        ) from error
-    if done.returncode == _NOT_FOUND and "nsenter" in done.stderr:
-        raise _missing(program)
-    if done.returncode:
-        raise LeadlineError(
-            errors.CEPH_FAILED,
-            f"{what}: {program} ended with status {done.returncode}",
-            context=[line for line in done.stderr.splitlines() if line.strip()][-3:],
-        )
-    return done.stdout
-
-
-def _missing(program: str) -> LeadlineError:
-    return LeadlineError(
-        errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=INSTALL_CLIENT
-    )
+        raise program_missing(str(error.filename)) from error

@@ -6,7 +6,6 @@ pools with other failure domains survive other failures, so their cost cannot be
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.autoscaler import Mode, nearest_power_of_two
 from leadline.inventory.ceph.model import CephInventory, Crypt, Osd, Pool, PoolType
+from leadline.text import did_you_mean
 
 # The pools of the published study, in its order. A name states the properties of its pool.
 STUDY = ("rep3", "rep3-virt", "rep3-enc", "rep2", "cephfs-rep3", "cephfs-rep2", "ec-2-1")
@@ -76,12 +76,11 @@ def pool_name(text: str) -> PoolName:
     found = _parse_name(text)
     if found is not None:
         return found
-    near = difflib.get_close_matches(text, STUDY, n=1)
     raise LeadlineError(
         errors.USAGE,
         f"{text!r} is not a pool name of a known form",
         context=FORMS,
-        hint=f"did you mean {near[0]!r}?" if near else f"the study's: {', '.join(STUDY)}",
+        hint=did_you_mean(text, STUDY, f"the study's: {', '.join(STUDY)}"),
     )
 
 

@@ -21,7 +21,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.marks import Marks
-from leadline.report.words import MISSING, NOT_SHOWN, value_text
+from leadline.report.words import MISSING, NOT_SHOWN, absence_text, value_text
 
 # A page cuts longer names; the tooltip has the whole name.
 _LONG_NAME = 60
@@ -55,6 +55,12 @@ def bullets(items: Iterable[str]) -> Bullets | None:
 def known_pairs(pairs: Iterable[tuple[str, str]]) -> KeyValues:
     """The pairs that have a value."""
     return KeyValues(pairs=tuple((key, text) for key, text in pairs if text))
+
+
+def facts_table(anchor: str, pairs: Iterable[tuple[str, str]], caption: str = "") -> Table | None:
+    """A table without a head: names and texts, of the pairs that have a text; None without any."""
+    rows = [pair for pair in pairs if pair[1]]
+    return table(anchor, ("", ""), rows, caption=caption) if rows else None
 
 
 def word(text: str, note: str = "") -> Cell:
@@ -149,7 +155,7 @@ def number_cell(
     labels = marks.for_number(metric.finding_marks)
     if metric.value is None:
         text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
-        return Cell(text=text, note=metric.absence, marks=labels, missing=True)
+        return Cell(text=text, note=absence_text(metric), marks=labels, missing=True)
     notes = [note] if (note := trials_note(metric)) else []
     if metric.interval:
         low, high = (value_text(metric.metric, end) for end in metric.interval)
@@ -177,6 +183,9 @@ def trials_cell(figure: CellFigure, marks: Marks) -> Cell:
     findings = [finding for metric in figure.metrics for finding in metric.finding_marks]
     whole = figure.completed == figure.planned
     text = f"{figure.completed}" if whole else f"{figure.completed} of {figure.planned}"
+    means = [metric.repeats for metric in figure.metrics if metric.variation is not None]
+    if means:
+        text = f"mean of {max(means):,}"
     return Cell(text=text, sort=float(figure.completed), marks=marks.for_row(findings))
 
 

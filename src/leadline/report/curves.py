@@ -158,13 +158,15 @@ _FEWEST_SLOWER = 10
 
 
 def percentile_charts(
-    cells: Sequence[tuple[str, str, str, Sequence[tuple[int, CellFigure]]]], series: tuple[str, ...]
+    cells: Sequence[tuple[str, str, str, Sequence[tuple[int, CellFigure]]]],
+    series: tuple[str, ...],
+    hues: Sequence[int] = range(MOST_SERIES),
 ) -> tuple[LineChart, ...]:
     """Draw the latency percentiles of cells in seconds, from p50 on, all on the same log axes.
 
     A cell is (anchor, title, note, rows), a row (series, figure). x is -log10(1 - q), one step for
     each nine. A curve is of the merged histogram and ends where fewer than ten I/Os are slower;
-    without a histogram it joins the reported percentiles.
+    without a histogram it joins the reported percentiles. `hues` are the colours of the series.
     """
     drawn = [
         (anchor, heading, note, lines)
@@ -183,8 +185,8 @@ def percentile_charts(
             note=note,
             series=series,
             looks=tuple(
-                Look(hue=number, dash=number % 4, stroke=Stroke.CURVE)
-                for number in range(len(series))
+                Look(hue=hue, dash=hue % 4, stroke=Stroke.CURVE)
+                for _, hue in zip(series, hues, strict=False)
             ),
             x=Scale(
                 title="percentile",

@@ -219,6 +219,22 @@ class _Chart:
     choice: str = ""
 
 
+# Colours of the two systems of a comparison, baseline and candidate. Each hue has a shape, a dash
+# and a hatch of its own.
+SYSTEM_HUES = (8, 9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SeriesChart(_Chart):
+    """`series` are the legend. `hues` are their colours; without them, a series' number."""
+
+    series: tuple[str, ...]
+    hues: tuple[int, ...] = ()
+
+    def hue(self, series: int) -> int:
+        return self.hues[series] if self.hues else series
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
     """A value with its interval and its trials; None where there is no number.
@@ -243,10 +259,9 @@ class BarGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BarChart(_Chart):
-    """Groups of bars from zero (horizontal), with intervals and dots. `series` are the legend."""
+class BarChart(_SeriesChart):
+    """Groups of bars from zero (horizontal), with intervals and dots."""
 
-    series: tuple[str, ...]
     scale: Scale
     groups: tuple[BarGroup, ...]
 
@@ -291,11 +306,10 @@ class StripRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StripChart(_Chart):
-    """The rate over time of every trial as strips. `series` are the legend; `panel`: one of several
-    charts next to each other."""
+class StripChart(_SeriesChart):
+    """The rate over time of every trial as strips. `panel`: one of several charts next to each
+    other."""
 
-    series: tuple[str, ...]
     rows: tuple[StripRow, ...]
     panel: bool = False
 
@@ -344,16 +358,15 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineChart(_Chart):
+class LineChart(_SeriesChart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
-    `looks` has one for each series; where it is empty, a series' number picks its colour, shape and
-    dash. A series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`:
-    one of several on the same scales, next to each other, with a `note` below its title.
-    `scatter`: the name of a line is next to its last point.
+    `looks` has one for each series; where it is empty, its hue picks colour, shape and dash. A
+    series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`: one of
+    several on the same scales, next to each other, with a `note` below its title. `scatter`: the
+    name of a line is next to its last point.
     """
 
-    series: tuple[str, ...]
     x: Scale
     y: Scale
     lines: tuple[Line, ...]
@@ -366,7 +379,8 @@ class LineChart(_Chart):
     note: str = ""
 
     def look(self, series: int) -> Look:
-        return self.looks[series] if self.looks else Look(hue=series, dash=series % 4)
+        hue = self.hue(series)
+        return self.looks[series] if self.looks else Look(hue=hue, dash=hue % 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,7 +426,7 @@ class HeatMap(_Chart):
     """Rows of targets, columns of workloads. `higher_is_better` says how a column is read;
     `baseline` is the row to which the shades refer. `relative`: the figures are changes
     already: without ratios and without a choice of the baseline. `key` then explains the shade,
-    where it is not blue for better and orange for worse."""
+    where it is not green for better and orange for worse."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -425,21 +439,26 @@ class HeatMap(_Chart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A node of a tree, with a note and its children; `strong` ones stand out."""
+    """A node of a tree, with a note and its children; `strong` ones stand out. A box shows its
+    `value` below the label, and where nothing is below it its `shade` as that of a heat map."""
 
     label: str
     note: str = ""
     below: tuple[Branch, ...] = ()
     strong: bool = False
+    value: str = ""
+    shade: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A hierarchy, such as that of CRUSH. `boxes`: a page draws it as boxes in boxes."""
+    """A hierarchy, such as that of CRUSH. `boxes`: a page draws it as boxes in boxes, strong ones
+    in the colour `hue`."""
 
     caption: str
     roots: tuple[Branch, ...]
     boxes: bool = False
+    hue: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

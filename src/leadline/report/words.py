@@ -10,9 +10,11 @@ from contextvars import ContextVar
 from rich.cells import cell_len, set_cell_size
 
 from leadline.analysis.comparison import ComparedCell
+from leadline.analysis.figures import Absence, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Phase, Recorded, Workload
+from leadline.stats.histogram import samples_needed
 from leadline.text import count_text as count_text
 from leadline.text import visible as visible
 from leadline.units import (
@@ -54,6 +56,24 @@ def value_text(metric: Metric, value: float) -> str:
 def value_with_unit(metric: Metric, value: float) -> str:
     unit = {Metric.IOPS: " IOPS", Metric.BANDWIDTH: " MiB/s"}.get(metric, "")
     return value_text(metric, value) + unit
+
+
+_ABSENCES = {
+    Absence.NO_COMPLETED_TRIAL: "no completed trial",
+    Absence.NOT_REPORTED: "the completed trials did not report it",
+    Absence.NOT_MEASURED: "not measured",
+    Absence.NO_HISTOGRAM: "no latency histogram of every trial",
+}
+
+
+def absence_text(figure: MetricFigure | None) -> str:
+    """Say why a figure has no value; empty where it has one, or there is no figure."""
+    if figure is None or figure.absence is None:
+        return ""
+    if figure.absence is Absence.TOO_FEW_IOS:
+        needed = samples_needed(figure.metric.quantile or 0.0)
+        return f"{figure.ios:,} I/Os are fewer than the {needed:,} it needs"
+    return _ABSENCES[figure.absence]
 
 
 def share_text(share: float) -> str:

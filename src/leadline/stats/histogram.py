@@ -10,18 +10,22 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+_INT32 = np.iinfo(np.int32)
+_MOST_AT_ONCE = 256
+
 
 # Not slotted: several percentiles use the cumulated counts.
 @dataclass(frozen=True, eq=False)
 class LatencyHistogram:
-    """Counts by bucket value: two int64 arrays of equal length, values strictly increasing.
+    """Counts by bucket value: two arrays of equal length, values strictly increasing. They are
+    int64, or int32 in a histogram of `narrow`: multiply them as floats.
 
     Values are nanoseconds, the representative value of the bucket that the engine reports
     (fio: bucket middle, relative error at most 1/128).
     """
 
-    values_ns: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
+    values_ns: npt.NDArray[np.integer]
+    counts: npt.NDArray[np.integer]
 
     @classmethod
     def from_bins(cls, bins: Mapping[int, int]) -> LatencyHistogram:
@@ -33,7 +37,7 @@ class LatencyHistogram:
 
     @classmethod
     def from_arrays(
-        cls, values_ns: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+        cls, values_ns: npt.NDArray[np.integer], counts: npt.NDArray[np.integer]
     ) -> LatencyHistogram:
         """Build from distinct values in any order and their counts; raises ValueError on a negative
         entry. The histogram takes over the arrays."""
@@ -55,6 +59,10 @@ class LatencyHistogram:
         parts = list(parts)
         if len(parts) == 1:
             return parts[0]
+        if len(parts) > _MOST_AT_ONCE:
+            # The parts of one engine have the same few values: their sum is small.
+            batches = (parts[at : at + _MOST_AT_ONCE] for at in range(0, len(parts), _MOST_AT_ONCE))
+            return cls.merged(map(cls.merged, batches))
         values = np.concatenate([part.values_ns for part in parts] or [np.empty(0, dtype=np.int64)])
         counts = np.concatenate([part.counts for part in parts] or [np.empty(0, dtype=np.int64)])
         if not len(values):
@@ -62,17 +70,23 @@ class LatencyHistogram:
         order = values.argsort(kind="stable")
         values = values[order]
         begins = np.flatnonzero(np.diff(values, prepend=-1))
-        return cls(values[begins], np.add.reduceat(counts[order], begins))
+        return cls(values[begins], np.add.reduceat(counts[order], begins, dtype=np.int64))
+
+    def narrow(self) -> LatencyHistogram:
+        """Return the same histogram in half the memory, if all its numbers fit into int32."""
+        if not len(self.counts) or max(self.values_ns[-1], self.counts.max()) > _INT32.max:
+            return self
+        return LatencyHistogram(self.values_ns.astype(np.int32), self.counts.astype(np.int32))
 
     @cached_property
-    def cumulated(self) -> npt.NDArray[np.int64]:
+    def cumulated(self) -> npt.NDArray[np.integer]:
         """I/Os up to each bucket, that bucket included."""
         return self.counts.cumsum()
 
     @cached_property
     def count(self) -> int:
         """Number of I/Os."""
-        return int(self.cumulated[-1]) if len(self.counts) else 0
+        return int(self.counts.sum())
 
     def quantile_s(self, q: float) -> float:
         """Compute the seconds below which a share q in (0, 1] of the I/Os lies, as fio does:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,8 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.archive.records import CacheDrop, Created, RoundTrip
-from leadline.connect.ceph import INSTALL_CLIENT, CephAccess
+from leadline.connect.ceph import CephAccess, run_program
 from leadline.engines.ceph_bench import cleanup_command
-from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.model import Pool, PoolType
 from leadline.inventory.layer import Layer, LayerKind
@@ -113,44 +111,7 @@ def ask(
     """Run one of Ceph's programs; its stdout. Raises LeadlineError: `ceph-missing`,
     `ceph-failed`."""
     timeouts = ("--rados-osd-op-timeout", _OPERATION_S, "--rados-mon-op-timeout", _OPERATION_S)
-    return run_tool(access.command(program, *timeouts, *arguments), program, what, bound_s)
-
-
-def run_tool(command: Sequence[str], program: str, what: str, bound_s: float) -> str:
-    """Run a command; its stdout. Raises LeadlineError: `ceph-missing`, `ceph-failed`."""
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=bound_s,
-            stdin=subprocess.DEVNULL,
-            env=child_environment(*CEPH),
-        )
-    except FileNotFoundError as error:
-        raise LeadlineError(
-            errors.CEPH_MISSING,
-            f"there is no {error.filename!r} on this machine",
-            hint=INSTALL_CLIENT,
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise LeadlineError(
-            errors.CEPH_FAILED,
-            f"{what}: {program} gives no answer within {bound_s:g} s",
-            hint="check the cluster's health: its I/O may not complete",
-        ) from error
-    if done.returncode == 127 and "nsenter" in done.stderr:
-        raise LeadlineError(
-            errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=INSTALL_CLIENT
-        )
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise LeadlineError(
-            errors.CEPH_FAILED,
-            f"{what}: {program} ended with status {done.returncode}",
-            context=lines[-3:],
-        )
-    return done.stdout
+    return run_program(access.command(program, *timeouts, *arguments), program, what, bound_s)
 
 
 def find_pool(cluster: OpenCluster, name: str, where: list[str]) -> Pool:
@@ -253,7 +214,7 @@ def remove_objects(access: CephAccess, created: Created) -> tuple[str, ...]:
     pool, _, objects = created.path.removeprefix("rados:").partition("/")
     location = RadosPool(pool=pool, objects=objects, access=access)
     try:
-        run_tool(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
+        run_program(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
     except LeadlineError as error:
         reason = "; ".join([error.fact, *error.context[-1:]])
         return (f"{created.path} could not be removed: {reason}",)

@@ -9,6 +9,7 @@ from typing import Any
 
 from leadline.analysis.figures import (
     METRICS,
+    Absence,
     CellFigure,
     FindingMark,
     MetricFigure,
@@ -131,7 +132,7 @@ def _metric(
         value=known[len(known) // 2] if known else None,
         trials=tuple(shown),
         finding_marks=finding_marks,
-        absence="" if known else "not measured",
+        absence=None if known else Absence.NOT_MEASURED,
     )
 
 

@@ -13,7 +13,7 @@ from archive_builder import RECORDED, make_run, small_plan, some_findings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.figures import CellFigure, TrialValue, figures, summarise
+from leadline.analysis.figures import Absence, CellFigure, TrialValue, figures, summarise
 from leadline.archive.reader import Run
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric, Op
@@ -73,7 +73,7 @@ def test_a_cell_without_a_completed_trial_is_missing(run: Run) -> None:
     assert row.missing
     assert (row.completed, row.planned) == (0, 3)
     assert all(metric.value is None for metric in row.metrics)
-    assert row.metric(Metric.IOPS).absence == "no completed trial"
+    assert row.metric(Metric.IOPS).absence is Absence.NO_COMPLETED_TRIAL
 
 
 def test_a_failed_trial_is_not_counted(run: Run) -> None:
@@ -203,7 +203,7 @@ def test_too_few_ios_leave_a_percentile_out() -> None:
     few = LatencyHistogram.from_bins({1000: 999})
     figure = summarise(Metric.LATENCY_P99, as_trials([1.0]), few)
     assert figure.value is None
-    assert figure.absence == "999 I/Os are fewer than the 1,000 it needs"
+    assert (figure.absence, figure.ios) == (Absence.TOO_FEW_IOS, 999)
     assert summarise(
         Metric.LATENCY_P99, as_trials([1.0]), LatencyHistogram.from_bins({1: 1000})
     ).value

@@ -10,7 +10,7 @@ from archive_builder import make_run, small_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.analysis.figures import figures
+from leadline.analysis.figures import Absence, figures
 from leadline.analysis.objectives import every_rate, selected
 from leadline.analysis.ranking import MissingCause, rank
 from leadline.analysis.verdicts import Verdict, judge
@@ -332,7 +332,8 @@ def test_real_archives_are_ranked(tmp_path) -> None:  # type: ignore[no-untyped-
     assert ranking.baseline == "disk"
     assert [one.target for one in ranking.incomplete] == ["twin"]
     assert {lack.cause for lack in ranking.incomplete[0].missing} == {MissingCause.NO_VALUE}
-    assert {lack.absence for lack in ranking.incomplete[0].missing} == {"no completed trial"}
+    reasons = {lack.figure and lack.figure.absence for lack in ranking.incomplete[0].missing}
+    assert reasons == {Absence.NO_COMPLETED_TRIAL}
     reads = rank(run, found, selected(run, found, ["randread-4k-qd1 read iops"]))
     by_name = {one.target: one for one in reads.standings}
     assert by_name["disk"].rank == by_name["twin"].rank, "the same recordings"

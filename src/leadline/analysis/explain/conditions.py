@@ -459,9 +459,13 @@ def differing(base: System, candidate: System) -> Differing:
             replace(
                 difference,
                 explains=tuple(
-                    PossibleEffect(mechanism=mechanism)
-                    for mechanism in dict.fromkeys(
-                        effect.mechanism for effect in find_effects(difference)
+                    dict.fromkeys(
+                        PossibleEffect(
+                            mechanism=effect.mechanism,
+                            operations=effect.operations,
+                            concurrent_only=effect.concurrent_only,
+                        )
+                        for effect in find_effects(difference)
                     )
                 ),
             )

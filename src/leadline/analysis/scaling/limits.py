@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from leadline.analysis.figures import MetricFigure
 from leadline.analysis.samples import Samples, error_codes
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, refused
 from leadline.analysis.verdicts import Sample
@@ -25,23 +26,22 @@ class Standing(StrEnum):
 
 
 class LatencyGapReason(StrEnum):
-    """Why a latency cannot be tested: `error` findings refuse it, the figure states its absence,
-    it was not measured, or the offered rate was not reached so that the queue kept growing."""
+    """Why a latency cannot be tested: `error` findings refuse it, it has no value, or the offered
+    rate was not reached so that the queue kept growing."""
 
     REFUSED = "refused"
-    ABSENT = "absent"
     NOT_MEASURED = "not-measured"
     RATE_NOT_REACHED = "rate-not-reached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyGap:
-    """A latency without a usable value. `findings` are codes of the audit, `absence` is the
-    figure's own; `behind` of `trials` trials did not reach the rate, 0 where all of them."""
+    """A latency without a usable value. `findings` are codes of the audit, `figure` has
+    its own reason; `behind` of `trials` trials did not reach the rate, 0 where all of them."""
 
     reason: LatencyGapReason
     findings: tuple[str, ...] = ()
-    absence: str = ""
+    figure: MetricFigure | None = None
     behind: int = 0
     trials: int = 0
 
@@ -153,10 +153,8 @@ def check_level(point: LoadPoint, limit: LatencyLimit) -> LimitPoint:
         )
     elif value is None:
         standing, kept = Standing.UNKNOWN, 0
-        reason = LatencyGapReason.ABSENT if figure.absence else LatencyGapReason.NOT_MEASURED
-        if refused(figure):
-            reason = LatencyGapReason.REFUSED
-        why = LatencyGap(reason=reason, findings=figure.findings, absence=figure.absence)
+        reason = LatencyGapReason.REFUSED if refused(figure) else LatencyGapReason.NOT_MEASURED
+        why = LatencyGap(reason=reason, findings=figure.findings, figure=figure)
     else:
         within_limit = {
             latency < limit.below_s for latency in (value, *values) if latency is not None

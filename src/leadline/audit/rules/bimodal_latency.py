@@ -90,7 +90,8 @@ def _modes(histogram: LatencyHistogram, mean_s: float) -> tuple[float, float]:
     """
     octave = np.floor(np.log2(np.maximum(histogram.values_ns, 1))).astype(np.int64)
     counts = np.bincount(octave, weights=histogram.counts)
-    time = np.bincount(octave, weights=histogram.counts * histogram.values_ns)
+    time_ns = np.multiply(histogram.counts, histogram.values_ns, dtype=np.float64)
+    time = np.bincount(octave, weights=time_ns)
     above = np.where(np.arange(len(time)) >= np.floor(np.log2(mean_s * 1e9)), time, 0)
     low, high = int(np.argmax(counts)), int(np.argmax(above))
     return time[low] / counts[low] / 1e9, time[high] / counts[high] / 1e9

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from leadline.audit.cell_rates import Kind, Rate, cell_rates, equal_rates
-from leadline.audit.evidence import CellEvidence, RunEvidence
+from leadline.audit.evidence import RunEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
@@ -16,7 +16,7 @@ SAME = 1.02
 FEWEST_CELLS = 3
 # Neighbouring block sizes may give the same rate; a factor of four is a different load.
 BLOCK_RATIO = 4
-# Within one direction the factor must be larger, for reads and for writes.
+# Within one direction the factor must be larger, for reads and for writes; or in mixes of both.
 DIRECTION_BLOCK_RATIO = 16
 
 
@@ -26,10 +26,7 @@ DIRECTION_BLOCK_RATIO = 16
     RunEvidence,
 )
 def check(run: RunEvidence) -> Iterator[RuleFinding]:
-    targets: dict[str, list[CellEvidence]] = {}
-    for cell in run.cells:
-        targets.setdefault(cell.place.target, []).append(cell)
-    for target, cells in targets.items():
+    for target, cells in run.by_target().items():
         for kind in Kind:
             rates = sorted(cell_rates(cells, kind), key=lambda rate: rate.value)
             group = _flat(rates, kind)
@@ -66,8 +63,11 @@ def _flat(rates: Sequence[Rate], kind: Kind) -> Sequence[Rate]:
 
     def wanted(group: Sequence[Rate]) -> bool:
         several = len({rate.cell for rate in group}) >= FEWEST_CELLS
-        both = len({rate.direction for rate in group}) > 1
-        return several and both and _apart(group, BLOCK_RATIO)
+        directions = {rate.direction for rate in group}
+        # Mixes have both directions, in one figure.
+        ratio = DIRECTION_BLOCK_RATIO if directions == {Op.TOTAL.value} else BLOCK_RATIO
+        both = len(directions) > 1 or Op.TOTAL.value in directions
+        return several and both and _apart(group, ratio)
 
     return _largest(rates, rates, kind, wanted)
 

@@ -36,10 +36,7 @@ _LINKS = (("1 GbE", 110e6, 119e6), ("10 GbE", 1.1e9, 1.19e9), ("25 GbE", 2.75e9,
     RunEvidence,
 )
 def check(run: RunEvidence) -> Iterator[RuleFinding]:
-    targets: dict[str, list[CellEvidence]] = {}
-    for cell in run.cells:
-        targets.setdefault(cell.place.target, []).append(cell)
-    for target, cells in targets.items():
+    for target, cells in run.by_target().items():
         yield from _over_depth(target, cells)
         yield from _over_blocks(target, cells)
 

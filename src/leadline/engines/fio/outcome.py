@@ -21,9 +21,10 @@ from leadline.engines.outcome import (
     with_suspension,
 )
 from leadline.engines.process import Ended
-from leadline.files import JSON, read_content
+from leadline.files import read_content
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import FormatError
+from leadline.json_bins import COST
 from leadline.runner.ports import Job
 
 _CAUSES = Causes(
@@ -87,7 +88,7 @@ def finished_outcome(
 def _json_errno(folder: Path, prefix: str) -> int:
     try:
         path = folder / f"{prefix}{layout.FIO_OUTPUT}"
-        output = parse_fio_json(read_content(path, cost=JSON))
+        output = parse_fio_json(read_content(path, cost=COST))
     except (OSError, FormatError):
         return 0
     return next((job.error for job in output.jobs if job.error), 0)

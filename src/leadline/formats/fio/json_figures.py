@@ -17,6 +17,7 @@ import numpy as np
 
 from leadline.formats.fio.json_text import key_path
 from leadline.formats.result import FormatError, Latency, Note, NoteKind
+from leadline.json_bins import decode_bins
 from leadline.stats.histogram import LatencyHistogram
 
 DOCUMENT: Final = frozenset(
@@ -91,6 +92,7 @@ BEYOND: Final = 2**63
 # A damaged file must not produce millions of notes.
 _MOST_NOTES: Final = 200
 _LONGEST_PERCENT: Final = 20
+_NOT_BINS: Final = "not all bins are counts of I/Os by latency; histogram not read"
 _NS: Final = 1e9
 _US: Final = 1e6
 
@@ -226,11 +228,13 @@ def read_latency(
         return None
     reported = entry.count("N")
     counted, histogram = None, None
-    bins = entry.inner("bins")
+    bins = _bins(entry)
     if bins is not None and bins.values:
         counted = _counted(bins)
         if counted is not None and (histogram_needed or reported not in (None, counted)):
             histogram = _histogram(bins, unit)
+            if histogram is not None and isinstance(entry.values["bins"], memoryview):
+                histogram = histogram.narrow()
     return Latency(
         min_s=entry.scaled("min", unit),
         max_s=entry.scaled("max", unit),
@@ -240,6 +244,20 @@ def read_latency(
         histogram=histogram,
         percentiles=_percentiles(entry, unit),
     )
+
+
+def _bins(latency: Entry) -> Entry | None:
+    """Read the bins, also those of a large file, which are not decoded yet; None, with a note,
+    where they are not numbers by latency."""
+    text = latency.values.get("bins")
+    if not isinstance(text, memoryview):
+        return latency.inner("bins")
+    where = key_path(latency.where, "bins")
+    try:
+        return Entry(decode_bins(text), where, latency.notes)
+    except ValueError:
+        latency.notes.add(NoteKind.IMPOSSIBLE_VALUE, where, _NOT_BINS)
+        return None
 
 
 def _counted(bins: Entry) -> int | None:
@@ -273,8 +291,7 @@ def _histogram(bins: Entry, unit: float) -> LatencyHistogram | None:
             values *= 1000
         return LatencyHistogram.from_arrays(values, counts)
     except (ValueError, OverflowError):
-        fact = "not all bins are counts of I/Os by latency; histogram not read"
-        bins.notes.add(NoteKind.IMPOSSIBLE_VALUE, bins.where, fact)
+        bins.notes.add(NoteKind.IMPOSSIBLE_VALUE, bins.where, _NOT_BINS)
         return None
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from leadline.files import JSON
 from leadline.formats.fio.json_output import FioDocument, read_fio_text
 from leadline.formats.fio.logs import Window, read_log, windows
 from leadline.formats.importer import Importer, Result
 from leadline.formats.result import EngineOutput, FormatError, JobOptions, JobResult, Note, NoteKind
+from leadline.json_bins import COST
 from leadline.metrics import Op
 
 _TOOL: Final = "fio"
@@ -250,7 +250,7 @@ IMPORTER = Importer(
     summary="fio's JSON or json+ output of any version, with its logs",
     recognises=recognises,
     read=read,
-    cost=JSON,
+    cost=COST,
     bundles=bundles,
     log_prefixes=log_prefixes,
 )

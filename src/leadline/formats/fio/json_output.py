@@ -97,7 +97,7 @@ def parse_fio_documents(content: bytes) -> tuple[EngineOutput, ...]:
 
 def read_fio_text(content: bytes) -> FioText:
     """Read the documents of a file, at least one. Raises FormatError."""
-    if not content.strip():
+    if not content or content.isspace():
         raise FormatError.empty(f"fio's output is empty ({len(content)} bytes)")
     text = find_json(content, MARKS, FLAT)
     if not text.documents:

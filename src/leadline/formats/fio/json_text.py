@@ -18,6 +18,7 @@ import numpy as np
 import orjson
 
 from leadline.formats.result import FormatError
+from leadline.json_bins import restore, set_aside
 
 _BOM: Final = b"\xef\xbb\xbf"
 _QUOTE: Final = ord('"')
@@ -110,13 +111,19 @@ def find_json(
 ) -> JsonText:
     """Find the documents of a text: the objects with a key of `marks`. Other objects and text are
     noise. Objects under a key of `flat` are expected to hold numbers only, which saves time; the
-    result is the same if they do not."""
+    result is the same if they do not. In a large text, the value of `bins` is its own text."""
     if content.startswith(_BOM):
         content = content[len(_BOM) :]
+    content, bins = set_aside(content)
     found = _find_one(content, marks, flat)
-    if found is not None:
-        return JsonText(documents=(found,))
-    return _find_all(content.decode("utf-8", "replace"), marks)
+    text = (
+        JsonText(documents=(found,))
+        if found is not None
+        else _find_all(content.decode("utf-8", "replace"), marks)
+    )
+    for document in text.documents:
+        restore(document.content, bins)
+    return text
 
 
 # The same paths are in every document.

@@ -336,10 +336,14 @@ class NotCaptured(Snapshot):
 
 
 class CephInventory(Snapshot):
-    """A cluster at one time. `created` is the day of its creation, such as `2026-11-21`."""
+    """A cluster at one time. `created` is the day of its creation, such as `2026-11-21`,
+    `osd_down` the day on which an OSD was last marked down (None: never, or unknown).
+    `quorum_age_s`: how long the quorum of the monitors has been as it is."""
 
     fsid: str
     created: str | None = None
+    osd_down: str | None = None
+    quorum_age_s: int | None = None
     release: str | None
     version: str | None
     versions: tuple[DaemonVersion, ...] | None

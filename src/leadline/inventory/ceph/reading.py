@@ -203,7 +203,9 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
     crypts = [osd.dm_crypt for osd in osds]
     return CephInventory(
         fsid=status["fsid"].text,
-        created=_created(osd_dump),
+        created=_day(osd_dump.get("created")),
+        osd_down=_osd_down(osd_dump),
+        quorum_age_s=status.count_or("quorum_age", None),
         release=release,
         version=version,
         versions=versions,
@@ -237,13 +239,18 @@ def cluster_inventory(dumps: Dumps) -> CephInventory:
     )
 
 
-def _created(osd_dump: Node) -> str | None:
+def _day(found: Node | None) -> str | None:
     """Return the day of `2026-11-21T06:51:29.4+0000` (before Octopus: a blank for the T)."""
-    found = osd_dump.get("created")
     try:
         return date.fromisoformat(found.text[:10]).isoformat() if found is not None else None
     except ValueError:  # not a day, such as the zero of an unset time
         return None
+
+
+def _osd_down(osd_dump: Node) -> str | None:
+    """Return the last day on which an OSD was marked down."""
+    days = [_day(node.get("down_stamp")) for node in osd_dump.get("osd_xinfo") or ()]
+    return max(filter(None, days), default=None)
 
 
 def _not_captured(dumps: Dumps) -> tuple[NotCaptured, ...]:

@@ -35,9 +35,14 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PossibleEffect:
-    """What a difference can do: a clause, and the verdicts of the cells where it applies."""
+    """What a difference can do: a clause, and the verdicts of the cells where it applies.
+
+    `operations`: `every`, `reads` or `writes`; `concurrent_only`: only with several I/Os in flight.
+    """
 
     mechanism: str
+    operations: str = "every"
+    concurrent_only: bool = False
     verdicts: tuple[tuple[str, int], ...] = ()
 
 

@@ -323,7 +323,7 @@ def _pools(comparison: Comparison) -> Iterator[PoolOutput]:
 
 
 def _trials(figure: MetricFigure | None) -> int:
-    return sum(trial.value is not None for trial in figure.trials) if figure else 0
+    return figure.repeats if figure else 0
 
 
 _COLUMNS = (

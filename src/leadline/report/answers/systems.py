@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from leadline.inventory.ceph.distribution import Distribution, compute_distribution
 from leadline.inventory.ceph.model import CephInventory, notes, unfit
 from leadline.inventory.ceph.placement import (
     Disagreement,
@@ -64,6 +65,25 @@ class PlacementOutput(Output):
     doubts: list[str]
 
 
+class SpanOutput(Output):
+    low: float
+    mean: float
+    high: float
+
+
+class DistributionOutput(Output):
+    """A bucket of the CRUSH tree with its OSDs; `place` are its names from the root down. `pgs` and
+    `fill` (used shares) are over its OSDs; `variance` is Ceph's VAR. Null: unknown."""
+
+    level: str
+    place: list[str]
+    osds: int
+    weight: float | None
+    pgs: SpanOutput | None
+    fill: SpanOutput | None
+    variance: float | None
+
+
 class AgainstOutput(Output):
     """How the cluster differs from another, the `baseline`. `unknown` is what at least one of the
     two lacks."""
@@ -77,7 +97,8 @@ class AgainstOutput(Output):
 class InventoryOutput(Output):
     """`source`: the lab, configuration or folder. `unfit` is null where the cluster may be
     measured; `notes` may bend a measurement. `cluster` and `placement` are of Ceph, and null where
-    there is none; `kubernetes` is null where there is none; `against` where nothing was named."""
+    there is none, `distribution` is empty; `kubernetes` is null where there is none; `against`
+    where nothing was named."""
 
     schema_: Literal["leadline/inventory/1"] = Field(default="leadline/inventory/1", alias="schema")
     source: str
@@ -85,6 +106,7 @@ class InventoryOutput(Output):
     notes: list[str] = Field(default_factory=list)
     cluster: CephInventory | None = None
     placement: PlacementOutput | None = None
+    distribution: list[DistributionOutput] = Field(default_factory=list)
     kubernetes: KubernetesInventory | None = None
     against: AgainstOutput | None = None
 
@@ -97,6 +119,7 @@ def inventory_output(inventory: CephInventory, source: str) -> InventoryOutput:
         notes=notes(inventory),
         cluster=inventory,
         placement=_placement(inventory),
+        distribution=[_distribution(bucket) for bucket in compute_distribution(inventory)],
     )
 
 
@@ -106,6 +129,15 @@ def kubernetes_output(inventory: KubernetesInventory, source: str) -> InventoryO
     if inventory.ceph is None:
         return InventoryOutput(source=source, kubernetes=alone)
     return inventory_output(inventory.ceph, source).model_copy(update={"kubernetes": alone})
+
+
+def _distribution(bucket: Distribution) -> DistributionOutput:
+    spans = {
+        name: SpanOutput.from_records(span) if span else None
+        for name, span in (("pgs", bucket.pgs), ("fill", bucket.fill))
+    }
+    place = [place.name for place in bucket.location]
+    return DistributionOutput.from_records(bucket, place=place, **spans)
 
 
 def _placement(inventory: CephInventory) -> PlacementOutput:

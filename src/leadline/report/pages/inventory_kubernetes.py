@@ -33,15 +33,26 @@ from leadline.inventory.kubernetes.models import (
 )
 from leadline.report.cells import (
     bullets,
-    known_pairs,
+    facts_table,
     number_column,
     records_table,
     section,
     table,
 )
-from leadline.report.document import Column, Document, KeyValues, Section
+from leadline.report.document import (
+    Block,
+    Branch,
+    Column,
+    Columns,
+    Document,
+    Section,
+    Tile,
+    Tiles,
+    Tree,
+)
 from leadline.report.pages.inventory import inventory_document
-from leadline.report.words import NOT_SHOWN, count_text, listed
+from leadline.report.pages.topology import cut_boxes, natural
+from leadline.report.words import NOT_SHOWN, count_text, listed, short
 from leadline.units import format_size
 
 Pairs = list[tuple[str, str]]
@@ -77,7 +88,7 @@ def _storage_cluster(number: int, cluster: StorageCluster) -> Section:
         ("external", "yes" if cluster.external else ""),
         *_resources(cluster.resources),
     ]
-    return section(name, f"odf-{number}", known_pairs(pairs))
+    return section(name, f"odf-{number}", facts_table(f"odf-{number}-facts", pairs))
 
 
 def _osd(sets: tuple[DeviceSet, ...]) -> str:
@@ -111,7 +122,7 @@ def _ceph_cluster(number: int, cluster: CephCluster) -> Section:
         ("CephFS mounts", cluster.kernel_mount_options or cluster.fuse_mount_options),
         *_resources(cluster.resources),
     ]
-    return section(title, f"rook-{number}", known_pairs(pairs))
+    return section(title, f"rook-{number}", facts_table(f"rook-{number}-facts", pairs))
 
 
 def _network(network: Network, *, host: bool = False) -> str:
@@ -156,14 +167,18 @@ def _pools(inventory: KubernetesInventory) -> Section:
         rows += [
             (pool.name, *_pool(pool.spec), use, filesystem.phase) for pool in filesystem.data_pools
         ]
-    servers = known_pairs(
-        (f"MDS of {filesystem.name}", _servers(filesystem)) for filesystem in inventory.filesystems
+    servers = facts_table(
+        "mds",
+        (
+            (f"MDS of {filesystem.name}", _servers(filesystem))
+            for filesystem in inventory.filesystems
+        ),
     )
     return section(
         "Pools configured in Rook",
         "rook-pools",
         table("rook-pools", _POOL_COLUMNS, rows) if rows else None,
-        servers if inventory.filesystems else None,
+        servers,
     )
 
 
@@ -194,7 +209,10 @@ def _mayastor(inventory: KubernetesInventory) -> Section:
     return section(
         "OpenEBS Mayastor",
         "mayastor",
-        *(KeyValues(pairs=tuple(_engine(engine))) for engine in inventory.io_engines),
+        *(
+            facts_table(f"io-engine-{number}", _engine(engine))
+            for number, engine in enumerate(inventory.io_engines, 1)
+        ),
         pools if inventory.disk_pools else None,
     )
 
@@ -233,7 +251,9 @@ def _longhorn(inventory: KubernetesInventory) -> Section:
         ("disks", f"{disks} in {count_text(longhorn.nodes, 'node')}"),
         *((setting.name, setting.value or "not set") for setting in longhorn.settings),
     ]
-    return section(f"Longhorn {longhorn.version}".rstrip(), "longhorn", known_pairs(pairs))
+    return section(
+        f"Longhorn {longhorn.version}".rstrip(), "longhorn", facts_table("longhorn-facts", pairs)
+    )
 
 
 def _named(namespace: str, name: str, phase: str) -> str:
@@ -244,8 +264,10 @@ _NODES_SHOWN = 40
 
 
 def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document:
-    """Build the inventory with StorageClasses first; `source` names the origin of the objects."""
+    """Build the inventory, nodes and StorageClasses first; `source` names the origin of the
+    objects."""
     sections = _with_content(
+        _topology(inventory),
         _classes(inventory),
         *storage_sections(inventory),
         _nodes(inventory),
@@ -253,11 +275,13 @@ def kubernetes_document(inventory: KubernetesInventory, source: str) -> Document
         *_ceph(inventory, source),
         gaps_section(inventory),
     )
+    identity = f"cluster {inventory.uid}" if inventory.uid else "cluster without known identity"
     return Document(
-        title=f"Kubernetes {_version(inventory)} · {_extent(inventory)}",
-        subtitle=f"{_identity(inventory)} · {source}",
+        title=f"Kubernetes {identity}",
+        subtitle=source,
         summary=summary(inventory),
         sections=sections,
+        front=(Tiles(tiles=tuple(_tiles(inventory))),),
     )
 
 
@@ -271,45 +295,144 @@ def _version(inventory: KubernetesInventory) -> str:
     return f"{text}, OpenShift {inventory.openshift}" if inventory.openshift else text
 
 
-def _extent(inventory: KubernetesInventory) -> str:
+def headline(inventory: KubernetesInventory) -> str:
+    """`Kubernetes v1.31.2: 6 nodes in 3 zones, 3 StorageClasses of ceph-rbd and cephfs.`"""
     text = count_text(len(inventory.nodes), "node")
     text += f" in {count_text(len(inventory.zones), 'zone')}" if inventory.zones else ""
     classes = count_text(len(inventory.storage_classes), "StorageClass", "StorageClasses")
-    return f"{text} · {classes}"
+    kinds = listed(dict.fromkeys(_kind(item) for item in inventory.storage_classes), 3)
+    of = f" of {kinds}" if kinds else ""
+    return f"Kubernetes {_version(inventory)}: {text}, {classes}{of}."
 
 
-def _identity(inventory: KubernetesInventory) -> str:
-    return f"cluster {inventory.uid}" if inventory.uid else "cluster without known identity"
+def _kind(item: StorageClass) -> str:
+    return item.provisioner if item.volumes.kind == "other" else item.volumes.kind
 
 
 def summary(inventory: KubernetesInventory) -> tuple[str, ...]:
-    found = []
-    if inventory.gaps:
-        number = count_text(len(inventory.gaps), "thing")
-        found.append(f"{number} could not be read; see the section Not seen.")
-    away = [node.name for node in inventory.nodes if node.ready is False]
-    if away:
-        found.append(f"Not ready: {listed(away)}.")
-    cordoned = [node.name for node in inventory.nodes if not node.schedulable]
-    if cordoned:
-        found.append(f"No new pods on {listed(cordoned)}.")
-    default = [
-        storage_class.name for storage_class in inventory.storage_classes if storage_class.default
-    ]
+    """Return the headline, and what limits a measurement."""
+    found = [headline(inventory)]
+    default = _defaults(inventory)
     if len(default) > 1:
         names = listed(default)
         found.append(f"{names} are all default classes; Kubernetes uses the newest.")
-    elif inventory.storage_classes:
-        named = default[0] if default else "none"
-        found.append(f"The default class: {named}.")
-    for what, operator in (("KubeVirt", inventory.kubevirt), ("CDI", inventory.cdi)):
-        if operator:
-            version = operator.version or "of unknown version"
-            found.append(f"{what} {version}{_phase(operator.phase, 'Deployed')}.")
     for cluster in inventory.ceph_clusters:
         if cluster.health and cluster.health != "HEALTH_OK":
             found.append(f"Ceph in {cluster.namespace}: {cluster.health}.")
     return tuple(found)
+
+
+def _defaults(inventory: KubernetesInventory) -> list[str]:
+    return [item.name for item in inventory.storage_classes if item.default]
+
+
+def _tiles(inventory: KubernetesInventory) -> Iterator[Tile]:
+    """Yield nodes, their resources, StorageClasses, and what provides the volumes."""
+    nodes = inventory.nodes
+    away = [node for node in nodes if node.ready is False]
+    zones = count_text(len(inventory.zones), "zone") if inventory.zones else "no zone labels"
+    yield Tile(
+        title="Nodes",
+        unit="ready",
+        value=f"{len(nodes) - len(away):,} of {len(nodes):,}",
+        verdict="warning" if away else "",
+        note=f"{zones}.",
+    )
+    cores = sum(_cores(node) or 0 for node in nodes)
+    memory = sum(node.memory_bytes or 0 for node in nodes)
+    yield Tile(
+        title="Processors",
+        unit="for pods",
+        value=f"{cores:,.6g}" if cores else "?",
+        verdict="",
+        note=f"{format_size(memory)} of memory." if memory else "Memory unknown.",
+    )
+    default = listed(map(short, _defaults(inventory)), 2)
+    yield Tile(
+        title="StorageClasses",
+        unit="",
+        value=f"{len(inventory.storage_classes):,}",
+        verdict="",
+        note=f"Default: {default or 'none'}.",
+    )
+    gaps = f"{count_text(len(inventory.gaps), 'object')} not seen"
+    yield Tile(
+        title="CSI drivers",
+        unit="",
+        value=f"{len(inventory.csi_drivers):,}",
+        verdict="warning" if inventory.gaps else "",
+        note=f"{gaps}." if inventory.gaps else "",
+    )
+
+
+def _cores(node: Node) -> float | None:
+    return node.cpu if node.cpu_allocatable is None else node.cpu_allocatable
+
+
+def _topology(inventory: KubernetesInventory) -> Section:
+    """Draw the nodes by zone next to the state of the cluster."""
+    if not inventory.nodes:
+        return section("Topology", "topology")
+    state = facts_table("state", kubernetes_rows(inventory)[1:])
+    parts: list[tuple[str, tuple[Block, ...]]] = [("Nodes by zone", (draw_nodes(inventory),))]
+    parts += [("State", (state,))] if state else []
+    return section("Topology", "topology", Columns(parts=tuple(parts)))
+
+
+def draw_nodes(inventory: KubernetesInventory, *, marked: bool = False) -> Tree:
+    """Draw the nodes in their zones; `marked` zones stand out."""
+    zones: dict[str, list[Branch]] = {}
+    for node in sorted(inventory.nodes, key=lambda node: natural(node.name)):
+        zones.setdefault(node.zone, []).append(_box(node))
+    roots = tuple(
+        Branch(
+            label=f"zone {name}" if name else "without zone",
+            note=count_text(len(boxes), "node"),
+            below=tuple(boxes),
+            strong=marked,
+        )
+        for name, boxes in sorted(zones.items())
+    )
+    return Tree(caption="Nodes by zone", roots=cut_boxes(roots), boxes=True)
+
+
+def _box(node: Node) -> Branch:
+    cores, memory = _cores(node), node.memory_bytes
+    known = [
+        "" if cores is None else f"{cores:g} CPU",
+        "" if memory is None else format_size(memory),
+    ]
+    away = "not ready" if node.ready is False else "" if node.schedulable else "no new pods"
+    value = away or ", ".join(filter(None, known))
+    return Branch(label=node.name, value=value, shade=-1.0 if away else None)
+
+
+def kubernetes_rows(inventory: KubernetesInventory) -> tuple[tuple[str, str], ...]:
+    """Return the cluster and its state at the capture as (property, text)."""
+    rows = [("Kubernetes", headline(inventory))]
+    for what, operator in (("KubeVirt", inventory.kubevirt), ("CDI", inventory.cdi)):
+        if operator:
+            version = operator.version or "of unknown version"
+            rows.append((what, f"{version}{_phase(operator.phase, 'Deployed')}"))
+    rows += [
+        (
+            f"Ceph in {cluster.namespace}",
+            ", ".join(filter(None, (cluster.version or cluster.image, cluster.health))),
+        )
+        for cluster in inventory.ceph_clusters
+    ]
+    nodes = inventory.nodes
+    away = [node.name for node in nodes if node.ready is False]
+    cordoned = [node.name for node in nodes if not node.schedulable]
+    rows += [
+        ("not ready", listed(away)),
+        ("no new pods", listed(cordoned)),
+        ("system", _values(nodes, lambda node: node.os_image)),
+        ("container runtime", _values(nodes, lambda node: node.runtime)),
+        ("architecture", _values(nodes, lambda node: node.architecture)),
+        ("huge pages", _values(nodes, _hugepages)),
+    ]
+    return tuple((name, text) for name, text in rows if text)
 
 
 def _phase(phase: str, usual: str) -> str:
@@ -327,18 +450,18 @@ def _classes(inventory: KubernetesInventory) -> Section:
         "storage-classes",
         classes,
         ("class", lambda item: item.name + (" (default)" if item.default else "")),
-        (
-            "volumes",
-            lambda item: item.provisioner if item.volumes.kind == "other" else item.volumes.kind,
-        ),
+        ("volumes", _kind),
         (Column(title="of", rank=1), _of),
         (Column(title="binding", rank=2), lambda item: _BINDINGS.get(item.binding, item.binding)),
         (Column(title="reclaim", rank=3), lambda item: item.reclaim.lower()),
         (Column(title="grows", rank=4), lambda item: "yes" if item.expansion else "no"),
     )
-    properties = known_pairs((item.name, "; ".join(matters(item))) for item in classes)
-    blocks = ("Properties that affect I/O:", properties) if properties.pairs else ()
-    return section("StorageClasses", "storage-classes", shown, *blocks)
+    properties = facts_table(
+        "class-properties",
+        ((item.name, "; ".join(matters(item))) for item in classes),
+        "Properties that affect I/O",
+    )
+    return section("StorageClasses", "storage-classes", shown, properties)
 
 
 def _of(item: StorageClass) -> str:
@@ -430,15 +553,9 @@ def _nodes(inventory: KubernetesInventory) -> Section:
         (Column(title="kubelet", rank=4), lambda node: node.kubelet),
         (Column(title="state", rank=3), _node_state),
     )
-    pairs = (
-        ("system", _values(nodes, lambda node: node.os_image)),
-        ("container runtime", _values(nodes, lambda node: node.runtime)),
-        ("architecture", _values(nodes, lambda node: node.architecture)),
-        ("huge pages", _values(nodes, _hugepages)),
-    )
     more = len(nodes) - _NODES_SHOWN
     rest = f"{more:,} more are not listed; --format json does." if more > 0 else None
-    return section("Nodes", "nodes", shown, rest, known_pairs(pairs))
+    return section("Nodes", "nodes", shown, rest)
 
 
 def _node_state(node: Node) -> str:
@@ -476,8 +593,7 @@ def _drivers(inventory: KubernetesInventory) -> Section:
     for workload in inventory.workloads:
         images = listed(image.rpartition("/")[2] for image in workload.images)
         pairs.append((workload.name, images + _ready(workload.ready, workload.wanted)))
-    shown = KeyValues(pairs=tuple(pairs)) if pairs else None
-    return section("Drivers and their versions", "drivers", shown)
+    return section("Drivers and their versions", "drivers", facts_table("drivers-facts", pairs))
 
 
 def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
@@ -496,10 +612,16 @@ def _ready(ready: int | None, wanted: int | None) -> str:
 def _ceph(inventory: KubernetesInventory, source: str) -> Iterator[Section]:
     if inventory.ceph is not None:
         document = inventory_document(inventory.ceph, source)
-        summary = bullets(document.summary)
-        yield section(document.title, "ceph", summary, sections=document.sections)
+        yield section(
+            document.summary[0],
+            "ceph",
+            *document.front,
+            bullets(document.summary[1:]),
+            sections=document.sections,
+        )
 
 
 def gaps_section(inventory: KubernetesInventory) -> Section:
-    items = bullets(f"{gap.what}: {gap.reason}" for gap in inventory.gaps)
-    return section("Not seen", "gaps", items)
+    rows = [(gap.what, gap.reason) for gap in inventory.gaps]
+    shown = table("gaps", ("not seen", "reason"), rows) if rows else None
+    return section("Not seen", "gaps", shown)

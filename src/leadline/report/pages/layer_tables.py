@@ -35,7 +35,7 @@ def _three_digits(value: float) -> str:
     return f"{value:.3g}"
 
 
-def layers_table(anchor: str, cell: CellLayers) -> Table:
+def layers_table(anchor: str, cell: CellLayers, choice: str = "") -> Table:
     """A row for each direction of each layer, from the top down."""
     columns = (
         *("layer", "op", number_column("IOPS"), number_column("MiB/s"), number_column("size")),
@@ -43,7 +43,7 @@ def layers_table(anchor: str, cell: CellLayers) -> Table:
         number_column("in flight"),
     )
     rows = [row for layer in cell.median.layers for row in _layer_rows(layer)]
-    return table(anchor, columns, rows)
+    return table(anchor, columns, rows, choice=choice)
 
 
 def _layer_rows(layer: LayerFlow) -> list[tuple[Cell, ...]]:
@@ -82,7 +82,7 @@ def _flow_cells(flow: Flow) -> tuple[Cell, ...]:
     )
 
 
-def steps_table(anchor: str, cell: CellLayers) -> Table:
+def steps_table(anchor: str, cell: CellLayers, choice: str = "") -> Table:
     layers = cell.median.layers
 
     def end(step: Step, layer: int) -> Cell:
@@ -113,6 +113,7 @@ def steps_table(anchor: str, cell: CellLayers) -> Table:
             ),
         ),
         ("adds up", lambda step: word(_sum_text(step, cell), " ".join(map(words, step.reasons)))),
+        choice=choice,
     )
 
 
@@ -168,7 +169,7 @@ def setting_items(settings: Sequence[Setting]) -> tuple[str, ...]:
     order = list(Relevance)
     alike: dict[tuple[int, str], list[str]] = {}
     for setting in settings:
-        value = _setting_value(setting)
+        value = setting_value(setting)
         name = f"{setting.name} ({value})" if value else setting.name
         alike.setdefault((order.index(setting.relevance), words(setting.cause)), []).append(name)
     verbs = {relevance: relevance.value for relevance in Relevance}
@@ -179,7 +180,7 @@ def setting_items(settings: Sequence[Setting]) -> tuple[str, ...]:
     )
 
 
-def _setting_value(setting: Setting) -> str:
+def setting_value(setting: Setting) -> str:
     """The value; numbers of a sector and more are sizes."""
     number, _, rest = setting.value.partition(" ")
     if number.isdecimal() and int(number) >= _SECTOR:
@@ -225,7 +226,7 @@ def sweep_table(anchor: str, sweep: RecordSweep) -> Table:
     )
 
 
-def sizes_chart(anchor: str, cell: CellLayers) -> LineChart | None:
+def sizes_chart(anchor: str, cell: CellLayers, choice: str = "") -> LineChart | None:
     """Draw the share of requests by powers of two of bytes, a line for each layer with counted
     sizes, in the main direction; None if no layer below the engine has sizes."""
     op = cell.median.main_op
@@ -250,9 +251,10 @@ def sizes_chart(anchor: str, cell: CellLayers) -> LineChart | None:
         id=anchor,
         title=f"Sizes of {op.value}s by layer",
         series=tuple(name for name, _ in found),
-        x=_size_scale(2.0**first, max(2.0**last, object_bytes)),
+        x=size_scale(2.0**first, max(2.0**last, object_bytes)),
         y=linear_scale("share of requests", highest, share_tick),
         lines=lines,
+        choice=choice,
         drawn=True,
         rules=(Rule(value=object_bytes, label="object", upright=True),) if object_bytes else (),
     )
@@ -269,7 +271,14 @@ def _octaves(sizes: Sizes) -> Counter[int]:
 
 def _line(number: int, name: str, sizes: Sizes, octaves: range) -> Line:
     counts = _octaves(sizes)
-    shares = [(octave, counts[octave], counts[octave] / sizes.requests) for octave in octaves]
+    # Between octaves without requests the line is straight.
+    shown = [
+        octave
+        for octave in octaves
+        if octave in (octaves[0], octaves[-1])
+        or any(counts[near] for near in (octave - 1, octave, octave + 1))
+    ]
+    shares = [(octave, counts[octave], counts[octave] / sizes.requests) for octave in shown]
     return Line(
         label=name,
         series=number,
@@ -281,8 +290,8 @@ def _line(number: int, name: str, sizes: Sizes, octaves: range) -> Line:
     )
 
 
-def _size_scale(smallest: float, largest: float) -> Scale:
-    """A log axis with ticks at powers of two."""
+def size_scale(smallest: float, largest: float) -> Scale:
+    """A log axis of bytes with ticks at powers of two."""
     first, last = math.floor(math.log2(smallest)), math.ceil(math.log2(largest))
     step = max(1, math.ceil((last - first + 1) / _MOST_TICKS))
     ticks = [2.0**octave for octave in range(first, last + 1, step)]

@@ -13,6 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding
 from leadline.report.cells import bullets, section
 from leadline.report.document import Block, Document, Section
+from leadline.report.pages.layer_overview import cell_name
 from leadline.report.pages.layer_tables import (
     layers_table,
     setting_items,
@@ -50,10 +51,6 @@ _BASES = {
 _STREAMS = "Figures are of the seconds of the counted streams."
 # Without a ramp: an engine's own librbd takes its counters with it.
 _PART = "Counters of a part of the trial (an engine's own librbd) are means over that part."
-
-
-def cell_name(cell: CellLayers) -> str:
-    return place(cell.target, cell.workload, cell.level)
 
 
 def summary_sentences(study: LayerStudy) -> tuple[str, ...]:

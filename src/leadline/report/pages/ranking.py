@@ -10,6 +10,7 @@ from leadline.analysis.figures import CellFigure
 from leadline.analysis.objectives import Unmeasured, UnmeasuredCause, key_name, metric_word
 from leadline.analysis.ranking import Missing, MissingCause, Ranking, Standing, Tiers
 from leadline.analysis.requirements import Protection
+from leadline.analysis.verdicts import Evidence
 from leadline.archive.reader import Run
 from leadline.report.cells import (
     absent,
@@ -53,6 +54,7 @@ from leadline.report.pages.ranking_charts import (
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
     NO_DIFFERENCE,
+    absence_text,
     band_text,
     count_text,
     listed,
@@ -192,6 +194,11 @@ def _first(ranking: Ranking) -> str:
 def _evidence(ranking: Ranking) -> str:
     if ranking.resampled:
         return f"Rank intervals: bootstrap of the trials; equivalence margin {_band(ranking)}."
+    if any(one.evidence is Evidence.TRIALS for one in ranking.judgements.values()):
+        return (
+            "One mean per cell: ranks rest on its published scatter and number of repeats; "
+            f"equivalence margin {_band(ranking)}."
+        )
     return f"One number per cell: ranks rest on the {_band(ranking)} margin, not on repeats."
 
 
@@ -432,7 +439,7 @@ def missing_text(gap: Missing) -> str:
             return "no trial completed"
         case MissingCause.NO_VALUE:
             codes = f" ({', '.join(gap.codes)})" if gap.codes else ""
-            return f"{gap.absence or 'not measured'}{codes}"
+            return f"{absence_text(gap.figure) or 'not measured'}{codes}"
         case MissingCause.REFUSED:
             return f"refused by the audit: {', '.join(gap.codes)}"
         case MissingCause.ZERO:

@@ -31,6 +31,7 @@ from leadline.report.pages.protection import apart_text, usable_share
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
+    absence_text,
     chart_labels,
     count_text,
     listed,
@@ -282,7 +283,7 @@ def _heat_cell(found: MetricFigure | None, metric: Metric, best: float | None) -
     if found is None:
         return HeatCell(text=NOT_SHOWN, shade=None, note="not measured on this target")
     if found.value is None:
-        return HeatCell(text=MISSING, shade=None, note=found.absence)
+        return HeatCell(text=MISSING, shade=None, note=absence_text(found))
     text = value_text(metric, found.value)
     if not _usable(found):
         codes = listed(

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,9 +31,9 @@ from leadline.report.document import (
     printable,
 )
 from leadline.report.render.svg_gauges import gauge, gauge_axis
-from leadline.report.render.svg_lines import line_plot
+from leadline.report.render.svg_lines import line_plot, lines_legend
 from leadline.report.render.svg_rows import panel_legend, row_chart
-from leadline.report.render.svg_shapes import DEFINITIONS, heat_ratio, level, verdict_style
+from leadline.report.render.svg_shapes import DEFINITIONS, colour, heat_ratio, level, verdict_style
 from leadline.version import __version__
 
 
@@ -86,7 +87,28 @@ def render(
             script_hash=_source_hash(script),
         )
     )
-    return seal_page(page.rstrip("\n") + "\n")
+    return seal_page(_with_shared_axes(page.rstrip("\n") + "\n"))
+
+
+# Markup in which no text has quotes: they are escaped.
+_AXES = re.compile(r'<g class="axes">(.*?)</g>')
+
+
+def _with_shared_axes(page: str) -> str:
+    """Draw an axis that several charts have once, and refer to it."""
+    counts = Counter(_AXES.findall(page))
+    names: dict[str, str] = {}
+
+    def shared(found: re.Match[str]) -> str:
+        drawing = found[1]
+        if counts[drawing] < 2:
+            return drawing
+        if drawing in names:
+            return f'<use href="#{names[drawing]}"/>'
+        names[drawing] = f"axes-{len(names) + 1}"
+        return f'<g id="{names[drawing]}">{drawing}</g>'
+
+    return _AXES.sub(shared, page)
 
 
 _MOST_BULLETS = 5
@@ -197,6 +219,7 @@ def _environment(ready_to_print: bool) -> Environment:
     environment.globals.update(
         paper=ready_to_print,
         cells=_cells,
+        colour=colour,
         panel_legend=panel_legend,
         dots=_is_matrix,
         ending=_ending,
@@ -207,6 +230,7 @@ def _environment(ready_to_print: bool) -> Environment:
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
+        lines_legend=lines_legend,
         file_name=_file_name,
         gauge_axis=lambda column: Markup(gauge_axis(column)),
         packed=_packed,
@@ -283,8 +307,11 @@ def _cells(
     slots: Sequence[int],
     marks: Callable[[Sequence[Mark]], Markup],
 ) -> Markup:
-    """Render the cells of a row: in Python, as a page may have a hundred thousand."""
+    """Render the cells of a row: in Python, as a page may have a hundred thousand.
+
+    Of equal marks in a row, the first links to the finding; the others are its sign."""
     parts = []
+    linked: tuple[Mark, ...] = ()
     for index, (column, cell, slot) in enumerate(zip(table.columns, row, slots, strict=True)):
         number = column.kind is Kind.NUMBER
         classes = ["n"] if number else []
@@ -299,14 +326,24 @@ def _cells(
         parts.append("<td" if index else '<th scope="row"')
         if classes:
             parts.append(f' class="{" ".join(classes)}"')
-        parts.append(_sort_key(cell, number=number))
-        if note := cell.note or (cell.text if len(cell.text) > _CUT else ""):
+        # Only filterable tables are sorted. In others, all cells but names show their whole text.
+        if table.filterable:
+            parts.append(_sort_key(cell, number=number))
+        note = cell.note or (cell.text if len(cell.text) > _CUT else "")
+        if note and (note != cell.text or table.filterable or not index):
             parts.append(f' title="{escape(note)}"')
         parts.append(f">{gauge(cell, column)}{_text(cell)}")
         if slot:
-            parts.append(f'<span class="k{slot}">{marks(cell.marks) if cell.marks else ""}</span>')
+            shown = _sign(cell.marks[0]) if cell.marks and cell.marks == linked else ""
+            shown = shown or (marks(cell.marks) if cell.marks else "")
+            parts.append(f'<span class="k{slot}">{shown}</span>')
+            linked = cell.marks or linked
         parts.append("</td>" if index else "</th>")
     return Markup("".join(parts))
+
+
+def _sign(mark: Mark) -> str:
+    return f'<i class="mark {mark.severity.value}">{_SIGNS[mark.severity]}</i>'
 
 
 def _sort_key(cell: Cell, *, number: bool) -> str:

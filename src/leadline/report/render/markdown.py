@@ -86,14 +86,16 @@ class _Pictures:
         self.folder = folder
         self.files: dict[str, str] = {}
 
-    def add(self, chart: Drawn) -> str:
+    def add(self, chart: Drawn | Tree) -> str:
         """Draw a chart and return the link to it."""
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", chart.id).strip("-") or "chart"
+        title = chart.caption if isinstance(chart, Tree) else chart.title
+        name = "tree" if isinstance(chart, Tree) else chart.id
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "chart"
         path, number = f"{self.folder}/{stem}.svg", 2
         while path in self.files:
             path, number = f"{self.folder}/{stem}-{number}.svg", number + 1
         self.files[path] = draw(chart)
-        return f"![{chart.title.translate(_IN_PICTURES)}]({quote(path)})"
+        return f"![{title.translate(_IN_PICTURES)}]({quote(path)})"
 
 
 def render(document: Document) -> str:
@@ -142,7 +144,7 @@ def _blocks(blocks: Iterable[Block], depth: int, pictures: _Pictures | None) -> 
                 yield _heading(heading, depth + 1)
                 yield from _blocks(inner, depth + 1, pictures)
                 yield ""
-        elif pictures and isinstance(block, Drawn):
+        elif pictures and (isinstance(block, Drawn) or (isinstance(block, Tree) and block.boxes)):
             yield pictures.add(block)
         else:
             yield from _block(block)
@@ -189,7 +191,8 @@ def _block(block: Block) -> Iterable[str]:
                 f"{lead}{label}{f'  {note}' if note else ''}"
                 for lead, label, note in tree_lines(block)
             ]
-            yield from _code(Code(text="\n".join(lines), caption=block.caption))
+            caption = "" if block.boxes else block.caption
+            yield from _code(Code(text="\n".join(lines), caption=caption))
 
 
 def grid(

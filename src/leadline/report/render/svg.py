@@ -35,10 +35,13 @@ _NAMES, _ENDS = 170, 180
 _CHARACTER = 6.7
 
 
-def draw(chart: Chart | DotPlot) -> str:
-    """Draw a chart as a complete SVG document, 760 pixels wide."""
+def draw(chart: Chart | DotPlot | Tree) -> str:
+    """Draw a chart, or a tree as boxes in boxes, as a complete SVG document, 760 pixels wide."""
     chart = printable(chart)
+    title = chart.caption if isinstance(chart, Tree) else chart.title
     match chart:
+        case Tree():
+            height, drawing, description = _boxes(chart)
         case LineChart():
             height, drawing, description = _lines(chart)
         case HeatMap():
@@ -49,7 +52,7 @@ def draw(chart: Chart | DotPlot) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
         f' width="{_WIDTH}" height="{height}" role="img" class="picture">'
-        f"<title>{xml_text(chart.title)}</title><desc>{xml_text(description)}</desc>"
+        f"<title>{xml_text(title)}</title><desc>{xml_text(description)}</desc>"
         f"<style>{style}</style>{DEFINITIONS}"
         f'<rect class="paper" width="{_WIDTH}" height="{height}"/>{drawing}</svg>\n'
     )
@@ -101,8 +104,8 @@ def _legend(items: Sequence[tuple[str, str]], y: float) -> tuple[float, str]:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _rows(chart: Chart | DotPlot) -> tuple[int, str, str]:
-    assert not isinstance(chart, LineChart | HeatMap)
+def _rows(chart: Chart | DotPlot | Tree) -> tuple[int, str, str]:
+    assert not isinstance(chart, LineChart | HeatMap | Tree)
     rows = row_chart(chart)
     used, legend = _legend(rows.legend, _TOP)
     parts = [f"<defs>{rows.grid}</defs>", _head(chart.title, rows.scale), legend]
@@ -180,7 +183,67 @@ def _heat(chart: HeatMap) -> tuple[int, str, str]:
         f"{label}: {', '.join(cell.text for cell in cells)}"
         for label, cells in zip(chart.rows, chart.cells, strict=True)
     )
-    return int(y + _EDGE), "".join(parts), description
+    drawing = "".join(parts)
+    # Shares are not better or worse than a baseline.
+    drawing = f'<g class="shares">{drawing}</g>' if chart.key else drawing
+    return int(y + _EDGE), drawing, description
+
+
+# --- trees as boxes in boxes ----------------------------------------------------------------------
+
+# A box is as wide as its neighbours; its label and its value are lines of text.
+_NARROWEST_BOX, _WIDEST_BOX, _LINE, _PAD, _GAP = 58, 140, 15, 4, 3
+
+
+def _boxes(tree: Tree) -> tuple[int, str, str]:
+    height, drawing = _row_of_boxes(tree.roots, _EDGE, _TOP - 16, _WIDTH - 2 * _EDGE)
+    description = "; ".join(
+        " ".join(filter(None, (label, note))) for _, label, note in tree_lines(tree)
+    )
+    return int(_TOP - 16 + height + _EDGE), _head(tree.caption, "") + drawing, description
+
+
+def _row_of_boxes(
+    branches: Sequence[Branch], x: float, y: float, width: float
+) -> tuple[float, str]:
+    """(height, drawing) of boxes next to each other, in as many rows as they need."""
+    leaves = [branch for branch in branches if not branch.below]
+    longest = max((_long(text) for one in leaves for text in (one.label, one.value)), default=0.0)
+    room = min(max(_NARROWEST_BOX, longest + 3 * _PAD), _WIDEST_BOX)
+    columns = max(1, min(len(branches), int((width + _GAP) / (room + _GAP))))
+    each = (width - _GAP * (columns - 1)) / columns
+    top, parts = y, []
+    for start in range(0, len(branches), columns):
+        row = branches[start : start + columns]
+        tallest = max(_box(branch, 0, 0, each, None)[0] for branch in row)
+        for number, branch in enumerate(row):
+            parts.append(_box(branch, x + number * (each + _GAP), top, each, tallest)[1])
+        top += tallest + _GAP
+    return max(0.0, top - y - _GAP), "".join(parts)
+
+
+def _box(
+    branch: Branch, x: float, y: float, width: float, height: float | None
+) -> tuple[float, str]:
+    """(height, drawing) of a box with those in it; its own height where none is given."""
+    room = width - 2 * _PAD
+    lines = [branch.label, branch.value]
+    if branch.value and _long(f"{branch.label} {branch.value}") <= room:
+        lines = [f"{branch.label} {branch.value}"]
+    texts = "".join(
+        _text(x + _PAD, y + _LINE * (number + 1) - 3, line, room)
+        for number, line in enumerate(filter(None, lines))
+    )
+    head = _LINE * len([line for line in lines if line]) + _GAP
+    inner, drawing = _row_of_boxes(branch.below, x + _PAD, y + head, room)
+    own = head + (inner + _PAD if branch.below else 0)
+    shade = level(branch.shade) if not branch.below else ""
+    style = " ".join(filter(None, ("bucket", "strong" if branch.strong else "", shade)))
+    box = (
+        f'<rect class="{style}" x="{x:.4g}" y="{y:.4g}" width="{width:.4g}"'
+        f' height="{own if height is None else height:.4g}" rx="3"/>'
+    )
+    return own, box + texts + drawing
 
 
 # A percentile ladder has so few points; a distribution has too many to list.
@@ -277,7 +340,7 @@ def tree_lines(tree: Tree) -> list[tuple[str, str, str]]:
 
 
 def _branch(branch: Branch, lead: str, below: str) -> Iterator[tuple[str, str, str]]:
-    yield lead, branch.label, branch.note
+    yield lead, branch.label, ", ".join(filter(None, (branch.note, branch.value)))
     for index, inner in enumerate(branch.below):
         last = index == len(branch.below) - 1
         yield from _branch(

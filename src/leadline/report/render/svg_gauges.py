@@ -9,7 +9,7 @@ _BOX, _STEP = 10, 13
 # More squares are a number, which the text has.
 _MOST_BOXES = 12
 # The width of a drawing, by which texts of the axis are left out.
-_AXIS_CHARACTERS = 18
+_AXIS_CHARACTERS = 15
 
 
 def gauge_axis(column: Column) -> str:
@@ -37,7 +37,9 @@ def gauge(cell: Cell, column: Column) -> str:
         return _boxes(cell.gauge)
     if column.scale is None:
         return ""
-    drawn = _grid(column.scale) + _drawn(cell.gauge, column.scale, cell.text)
+    # The end of a bar is read from its text.
+    grid = "" if cell.gauge.bar else _grid(column.scale)
+    drawn = grid + _drawn(cell.gauge, column.scale, cell.text)
     return f'<svg class="gauge" aria-hidden="true">{drawn}</svg>'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.report.document import (
@@ -57,7 +58,9 @@ def line_plot(chart: LineChart) -> LinePlot:
         for index, name in enumerate(chart.series)
         if name and index in used and (len(chart.series) > 1 or not named)
     )
-    drawn = [line.label for line in chart.lines]
+    # Of many lines, a reader hears the series.
+    few = named or len(chart.lines) <= len(chart.series)
+    drawn = [line.label for line in chart.lines] if few else [*chart.series]
     drawn += [rule.label for rule in chart.rules]
     drawn += [pin.text for pin in chart.pins]
     names = ", ".join(dict.fromkeys(filter(None, drawn)))
@@ -72,6 +75,13 @@ def line_plot(chart: LineChart) -> LinePlot:
         named=named,
         description=f"{chart.title}: {chart.y.title} against {chart.x.title}; {names}",
     )
+
+
+def lines_legend(charts: Sequence[LineChart]) -> tuple[tuple[str, str], ...]:
+    """Explain the lines of charts next to each other, each once, in the order of the series."""
+    found = {item for chart in charts for item in line_plot(chart).legend}
+    order = {name: number for number, name in enumerate(charts[0].series)}
+    return tuple(sorted(found, key=lambda item: order.get(item[1], len(order))))
 
 
 def _swatch(chart: LineChart, series: int) -> str:
@@ -97,7 +107,8 @@ def _mark(look: Look) -> tuple[str, str]:
 
 
 def _axes(chart: LineChart) -> str:
-    parts = []
+    """Draw both axes, each in an element of its own: a page draws equal ones once."""
+    parts = ['<g class="axes">']
     narrow = fitting(chart.x, _PHONE_WIDTH)
     wide = fitting(chart.x, _PAGE_WIDTH)
     for x in (at(chart.x, value) for value, _ in chart.x.ticks):
@@ -108,13 +119,15 @@ def _axes(chart: LineChart) -> str:
             f'<text class="{style}" x="{percent(part)}" y="100%" dy="17"'
             f' text-anchor="{anchor(part)}">{xml_text(text)}</text>'
         )
+    parts.append('</g><g class="axes">')
     for value, text in chart.y.ticks:
         y = percent(1 - share(chart.y, value))
         parts.append(
             f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-            f'<text x="0" dx="-8" y="{y}" dy=".34em" text-anchor="end">{xml_text(text)}</text>'
+            f'<text class="tick" x="0" dx="-8" y="{y}" dy=".34em" text-anchor="end">'
+            f"{xml_text(text)}</text>"
         )
-    parts.append('<line class="base" x1="0" x2="100%" y1="100%" y2="100%"/>')
+    parts.append('<line class="base" x1="0" x2="100%" y1="100%" y2="100%"/></g>')
     return "".join(parts)
 
 
@@ -122,7 +135,7 @@ def _line(chart: LineChart, line: Line) -> str:
     """The line in an own stretched viewport, since a path knows no per cent; marks above it."""
     look = chart.look(line.series)
     points = [(share(chart.x, x), 1 - share(chart.y, y)) for x, y in line.points]
-    path = " ".join(f"{1000 * x:.4g},{1000 * y:.4g}" for x, y in points)
+    path = " ".join(f"{round(1000 * x)},{round(1000 * y)}" for x, y in points)
     drawn = (
         ""
         if look.stroke is Stroke.DOTS
@@ -133,13 +146,15 @@ def _line(chart: LineChart, line: Line) -> str:
     marked = look.stroke in (Stroke.DOTS, Stroke.CURVE) or (
         look.stroke is Stroke.MARKED and len(points) <= _MARKED_POINTS
     )
+    kind, style = _mark(look)
+    marks, hits = "", ""
     for index, (x, y) in enumerate(points):
         text = line.texts[index] if index < len(line.texts) else ""
         if marked and (text or look.stroke is not Stroke.CURVE):
-            drawn += mark(*_mark(look), percent(x), percent(y), text)
+            marks += mark(kind, "", percent(x), percent(y), text)
         elif text:
-            drawn += mark("hit", "hit", percent(x), percent(y), text)
-    return drawn
+            hits += mark("hit", "hit", percent(x), percent(y), text)
+    return drawn + (f'<g class="{style}">{marks}</g>' if marks else "") + hits
 
 
 def _rule(chart: LineChart, rule: Rule) -> str:

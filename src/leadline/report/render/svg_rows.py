@@ -112,7 +112,7 @@ def row_chart(chart: RowsOf) -> RowChart:
             return _chart(chart, chart, scale, (), rows, half=not chart.panel)
         case BarChart():
             legend = tuple(
-                (_swatch(index), name)
+                (_swatch(chart.hue(index)), name)
                 for index, name in enumerate(chart.series)
                 if len(chart.series) > 1
             )
@@ -200,17 +200,14 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
     drawing = _grid(plot) + _line("base", "0", "100%")
     if row.value is not None:
         x = at(plot, row.value)
-        drawing += _line("mid", x, x, 2, 18, f"{plot.mark} {row.text}")
+        drawing += _line("mid", x, x, 2, 18)
     for dot in row.dots:
         style = "odd" if dot.outlier else "dot"
-        x = at(plot, dot.value)
-        drawing += (
-            f'<circle class="{style}" cx="{x}" cy="10" r="4.5">{titled(_trial(dot))}</circle>'
-        )
+        drawing += f'<circle class="{style}" cx="{at(plot, dot.value)}" cy="10" r="4.5"/>'
     track = Track(
         drawing=drawing,
         end=row.text,
-        description="; ".join([row.text, *(f"{dot.trial} {dot.text}" for dot in row.dots)]),
+        description="; ".join([row.text, *map(_trial, row.dots)]),
         absent=row.value is None,
         marks=row.marks,
     )
@@ -222,13 +219,14 @@ def _dots(plot: DotPlot, row: DotRow) -> Row:
 
 
 def _bar(chart: BarChart, entry: Bar) -> Track:
+    hue = chart.hue(entry.series)
     drawing = _grid(chart)
     if entry.value is not None:
-        drawing += bar(entry.series, at(chart.scale, entry.value), refused=entry.refused)
+        drawing += bar(hue, at(chart.scale, entry.value), refused=entry.refused)
     drawing += _line("base", "0", "0", 1, 19)
     for dot in entry.dots:
-        style = f"trial {colour(entry.series)}{' outlier' if dot.outlier else ''}"
-        drawing += mark(shape(entry.series), style, at(chart.scale, dot.value), "10", _trial(dot))
+        style = f"trial {colour(hue)}{' outlier' if dot.outlier else ''}"
+        drawing += mark(shape(hue), style, at(chart.scale, dot.value), "10", _trial(dot))
     drawing += _whisker(chart.scale, entry.interval)
     series = chart.series[entry.series] if entry.series < len(chart.series) else ""
     name = series if len(chart.series) > 1 else ""
@@ -240,11 +238,9 @@ def _bar(chart: BarChart, entry: Bar) -> Track:
     )
 
 
-def _swatch(series: int) -> str:
-    """A series' bar and dot as the legend shows them, 24 x 20 pixels."""
-    return bar(series, "24", refused=False) + mark(
-        shape(series), f"trial {colour(series)}", "12", "10"
-    )
+def _swatch(hue: int) -> str:
+    """The bar and dot of a colour as the legend shows them, 24 x 20 pixels."""
+    return bar(hue, "24", refused=False) + mark(shape(hue), f"trial {colour(hue)}", "12", "10")
 
 
 # --- every trial over time ----------------------------------------------------------------------
@@ -275,9 +271,10 @@ def _strip_track(chart: StripChart, track: StripTrack, highest: float) -> Track:
             width = percent(wide * (end - begin) / strip.end_s / _STRIPS_WIDTH)
             lost += f'<rect class="lost" x="{percent(x)}" y="12" width="{width}" height="8"/>'
     name = chart.series[track.series] if track.series < len(chart.series) else ""
+    hue = chart.hue(track.series)
     described = f"{len(track.strips):,} trials"
     return Track(
-        drawing=f'<svg class="strips {colour(track.series)} d{track.series % 4}" '
+        drawing=f'<svg class="strips {colour(hue)} d{hue % 4}" '
         'viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="20">'
         f"{areas}</svg>{lost}{_line('base', '0', '100%', 20, 20)}",
         end=track.text,
@@ -312,8 +309,8 @@ def _lost(strip: Strip) -> Iterable[tuple[float, float]]:
 def _legend(chart: StripChart) -> tuple[tuple[str, str], ...]:
     """Explain the strips of each series, and seconds without a sample where there are any."""
     swatches = tuple(
-        (f'<g class="strips {colour(index)} d{index % 4}"><path d="M2 18V6H22V18z"/></g>', name)
-        for index, name in enumerate(chart.series)
+        (f'<g class="strips {colour(hue)} d{hue % 4}"><path d="M2 18V6H22V18z"/></g>', name)
+        for hue, name in ((chart.hue(index), name) for index, name in enumerate(chart.series))
         if len(chart.series) > 1
     )
     lost = (('<rect class="lost" x="2" y="8" width="20" height="10"/>', "no sample"),)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from leadline.report.document import HeatCell, HeatMap, Scale
 from leadline.text import visible
 
-SHAPES = ("circle", "square", "triangle", "diamond")
+SHAPES = ("circle", "diamond", "square", "triangle")
 _HATCHES = 4
-_SERIES = 8
+_HUES = 10
 
 # Verdict -> its shape in a chart and its symbol in a text.
 _VERDICTS = {
@@ -45,7 +45,7 @@ DEFINITIONS = (
         f' patternTransform="rotate({angle})"><path class="stripe" d="{path}"/></pattern>'
         for number, angle, path in (
             (1, 45, "M0 0V6"),
-            (2, 0, "M0 3H6"),
+            (2, -45, "M0 0V6"),
             (3, 45, "M0 0V6M0 3H6"),
         )
     )
@@ -65,20 +65,22 @@ def titled(text: str) -> str:
     return f"<title>{xml_text(text)}</title>" if text else ""
 
 
-def colour(series: int) -> str:
-    """The class that colours a series."""
-    return f"s{series % _SERIES}"
+def colour(hue: int) -> str:
+    """The class of a colour."""
+    return f"s{hue % _HUES}"
 
 
-def shape(series: int) -> str:
-    return SHAPES[series % len(SHAPES)]
+def shape(hue: int) -> str:
+    return SHAPES[hue % len(SHAPES)]
 
 
 def mark(kind: str, style: str, x: str, y: str, title: str = "") -> str:
-    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class."""
+    """A shape of DEFINITIONS with its middle at (x, y); `style` is its class, empty for that of the
+    element around it."""
     tooltip = titled(title)
     end = f">{tooltip}</use>" if tooltip else "/>"
-    return f'<use href="#shape-{kind}" class="{style}" x="{x}" y="{y}"{end}'
+    own = f' class="{style}"' if style else ""
+    return f'<use href="#shape-{kind}"{own} x="{x}" y="{y}"{end}'
 
 
 def verdict_mark(verdict: str, x: str, y: str, title: str = "") -> str:
@@ -95,12 +97,12 @@ def verdict_style(verdict: str) -> str:
     return verdict_class(verdict).replace("v-", "is-", 1) if verdict in _VERDICTS else ""
 
 
-def bar(series: int, width: str, *, refused: bool) -> str:
+def bar(hue: int, width: str, *, refused: bool) -> str:
     """A bar from zero in a track: pale, with a firm end; an outline only where it is refused."""
-    style = colour(series)
+    style = colour(hue)
     if refused:
         return f'<rect class="bar {style} refused" x="0" y="4" width="{width}" height="12"/>'
-    hatch = series % _HATCHES
+    hatch = hue % _HATCHES
     over = f'<rect class="hatch-{hatch}" x="0" y="4" width="{width}" height="12"/>' if hatch else ""
     return (
         f'<rect class="bar {style}" x="0" y="4" width="{width}" height="12"/>{over}'
@@ -128,8 +130,8 @@ def share(axis: Scale, value: float) -> float:
 
 
 def percent(part: float) -> str:
-    """A share of a plot's width or height as SVG writes it: `42.13%`."""
-    return f"{100 * part:.4g}%"
+    """A share of a plot's width or height as SVG writes it: `42.1%`, less than a pixel off."""
+    return f"{100 * part:.3g}%"
 
 
 def at(axis: Scale, value: float) -> str:

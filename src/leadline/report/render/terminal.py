@@ -225,7 +225,8 @@ def _chart(console: Console, chart: Chart | Tree) -> None:
         as_table = heat_table(chart) if isinstance(chart, HeatMap) else strip_table(chart)
         _table(console, as_table, ())
         return
-    title = chart.caption if isinstance(chart, Tree) else chart.title
+    # A heading above them names the system of boxes.
+    title = "" if isinstance(chart, Tree) and chart.boxes else _title(chart)
     if title:
         _wrapped(console, title, "dim")
     shown: Callable[[Console, Text], None] = _printed
@@ -242,6 +243,10 @@ def _chart(console: Console, chart: Chart | Tree) -> None:
             lines, shown = chart_lines(chart), _wrapped
     for line in lines:
         shown(console, line)
+
+
+def _title(chart: Chart | Tree) -> str:
+    return chart.caption if isinstance(chart, Tree) else chart.title
 
 
 def _printed(console: Console, line: Text) -> None:
@@ -272,7 +277,8 @@ def _table(console: Console, table: Table, peers: Sequence[Table]) -> None:
         return
     titles = (Text(table.columns[place.index].title, style="dim") for place in places)
     header = [_padded(title, Text(), place) for title, place in zip(titles, places, strict=True)]
-    _printed(console, Text(_GAP).join(header))
+    if any(column.title for column in table.columns):
+        _printed(console, Text(_GAP).join(header))
     # The last column of a table that cannot be filtered is shown in full.
     last = places[-1]
     wraps = not table.filterable and len(places) > 1 and last.kind is Kind.TEXT

@@ -25,7 +25,10 @@ from leadline.report.words import filled, shortened
 
 # No two series share a sign, whatever their colours.
 _SIGNS = "●○■□▲△◆◇★☆✚✖"
-_COLOURS = ("blue", "yellow", "green", "magenta", "cyan", "red", "white", "bright_blue")
+_COLOURS = (
+    *("blue", "magenta", "cyan", "bright_blue", "bright_magenta", "bright_cyan", "white"),
+    *("bright_white", "white", "blue"),
+)
 _PATHS = {Stroke.MARKED: "·", Stroke.THIN: "-", Stroke.FAINT: "."}
 _HEIGHT, _WIDEST, _NARROWEST = 14, 90, 24
 # Pixels of a character, by which `fitting` measures.
@@ -185,7 +188,7 @@ _GAP = "  "
 _WIDEST_NAME, _WIDEST_END = 40, 46
 _NARROWEST_TRACK, _WIDEST_TRACK = 11, 61
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_STYLES = {"better": "blue", "worse": "yellow"}
+_STYLES = {"better": "green", "worse": "yellow"}
 
 
 def delta_lines(chart: DeltaChart, width: int) -> Iterator[Text]:

@@ -330,9 +330,10 @@
     });
     caption.append(button);
   };
-  for (const caption of all(".scroll table:not(.dots) caption")) {
+  for (const table of all(".scroll table:not(.dots):not(.heat)")) {
+    const caption = table.createCaption();
     for (const form of ["TSV", "Markdown"]) {
-      const write = () => copied(caption.closest("table"), form === "Markdown");
+      const write = () => copied(table, form === "Markdown");
       copyButton(caption, form, "table", () => navigator.clipboard.writeText(write()));
     }
   }
@@ -383,6 +384,12 @@
       }
     };
     walk(figure);
+    // Charts share axes, which are in the first of them.
+    for (const use of all("use", root)) {
+      const name = use.getAttribute("href");
+      const origin = root.querySelector(name) || document.querySelector(name);
+      if (!root.contains(origin)) add("defs", {}, origin.cloneNode(true));
+    }
     return { text: new XMLSerializer().serializeToString(root), width: made[1], height: made[2] };
   };
   const painted = async ({ text, width, height }) => {

@@ -41,7 +41,7 @@ def known(
     run = made.run
     run.id = name
     run.path = Path(f"/runs/{name}")
-    run.manifest = type("Manifest", (), {"cluster_label": ""})
+    run.manifest = type("Manifest", (), {"cluster_label": "", "sessions": (), "files": {}})
     targets = tuple(
         Target(
             name=one.name, url=url, cluster="ceph", labels=dict((labels or {}).get(one.name, {}))

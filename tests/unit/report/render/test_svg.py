@@ -162,7 +162,7 @@ def test_series_differ_by_more_than_colour() -> None:
         {one.get("href") for one in track.iter("use") if "trial" in one.get("class", "")}
         for track in (first, second)
     ]
-    assert shapes == [{"#shape-circle"}, {"#shape-square"}]
+    assert shapes == [{"#shape-circle"}, {"#shape-diamond"}]
     plot = fragment(line_plot(every_block.ladder()).drawing)
     assert [one.get("class") for one in by_class(plot, "line")] == ["line s0 d0", "line s1 d1"]
 
@@ -279,7 +279,7 @@ def test_measured_fitted_and_reference_lines_look_different() -> None:
     ], "dots have no line"  # fmt: skip
     assert len(by_class(drawn, "speck")) == 4
     hollow = by_class(drawn, "hollow")
-    assert {one.get("href") for one in hollow} == {"#shape-square"}
+    assert {one.get("href") for one in hollow} == {"#shape-diamond"}
     assert len(hollow) == 2
     legend = [name for _, name in plot.legend]
     assert legend == list(chart.series[:5]), "a series without a name is in no legend"

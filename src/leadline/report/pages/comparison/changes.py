@@ -35,6 +35,7 @@ from leadline.report.words import (
     JUDGED,
     MISSING,
     NOT_SHOWN,
+    absence_text,
     change_text,
     interval_text,
     level_name,
@@ -64,7 +65,7 @@ def _value(cell: ComparedCell, system: int, marks: Marks, unit: str) -> Cell:
     labels = marks.for_number(figure.finding_marks)
     if figure.value is None:
         text = MISSING if row.missing else NOT_SHOWN
-        return Cell(text=text, note=figure.absence, marks=labels, missing=True)
+        return Cell(text=text, note=absence_text(figure), marks=labels, missing=True)
     text = (value_text if unit else value_with_unit)(figure.metric, figure.value)
     return Cell(text=text, sort=figure.value, marks=labels, note=trials_note(figure))
 

@@ -22,6 +22,7 @@ from leadline.report.curves import (
     variation,
 )
 from leadline.report.document import (
+    SYSTEM_HUES,
     Bar,
     BarChart,
     BarGroup,
@@ -190,6 +191,8 @@ def _tick_text(ratio: float) -> str:
 # --- expected and measured changes ------------------------------------------------------------
 
 _MOST_TESTS = 12
+# Hatched grey for what is computed, the candidate's blue for what was measured.
+_TESTED_HUES = (6, 0)
 
 
 def explanation_chart(comparison: Comparison) -> BarChart | None:
@@ -230,6 +233,7 @@ def explanation_chart(comparison: Comparison) -> BarChart | None:
         id="explanation-chart",
         title=f"Latency {word} to each I/O by round trips, expected and measured",
         series=("expected", "measured"),
+        hues=_TESTED_HUES,
         scale=Scale(
             title="mean latency, share explained", log=False, low=low, high=high, ticks=ticks
         ),
@@ -289,6 +293,7 @@ def _bar_chart(
         id=f"{choice}-chart",
         title=note,
         series=names,
+        hues=SYSTEM_HUES,
         scale=Scale(title=unit, log=False, low=low, high=high, ticks=ticks),
         groups=tuple(
             BarGroup(
@@ -355,6 +360,7 @@ def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
                     id=f"strips-{op.value}",
                     title=heading,
                     series=names,
+                    hues=SYSTEM_HUES,
                     rows=tuple(rows),
                     panel=True,
                 )
@@ -492,6 +498,7 @@ def percentile_blocks(comparison: Comparison) -> tuple[Block, ...]:
             )
         ],
         system_names(comparison),
+        SYSTEM_HUES,
     )
     if charts and len(known) > len(shown):
         count = count_text(len(known), "cell")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell, Comparison, OverallEffect
-from leadline.analysis.verdicts import Evidence, Verdict
+from leadline.analysis.verdicts import Evidence, Reason, Verdict
 from leadline.metrics import Op
 from leadline.report.words import (
     JUDGED,
@@ -52,10 +52,14 @@ def having(cells: Iterable[ComparedCell], verdict: Verdict) -> list[ComparedCell
 
 def trials_of(cell: ComparedCell) -> int:
     """Count the trials with a value on the system that has fewer."""
-    return min(
-        sum(trial.value is not None for trial in figure.trials) if figure else 0
-        for figure in (cell.baseline, cell.candidate)
-    )
+    return min(trials_of_each(cell))
+
+
+def trials_of_each(cell: ComparedCell) -> tuple[int, int]:
+    """Count the trials with a value of baseline and candidate; those behind a mean that was
+    published with its scatter are counted."""
+    base, other = (figure.repeats if figure else 0 for figure in (cell.baseline, cell.candidate))
+    return base, other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +185,11 @@ def key_finding(comparison: Comparison) -> str:
         # Only latencies are known: the first of them.
         metric = comparison.cells[0].metric
         cells = [cell for cell in comparison.cells if cell.metric is metric]
+    if (trials := _equal_trials(cells)) > 2:
+        return (
+            f"{names[1]} and {names[0]} have the same {trials:,} values: these are probably the "
+            "same results."
+        )
     if not changed(cells):
         parts = parts_of(cells, comparison.overall)
         return _without_change(cells, names, [part for part in parts if part.shifted])
@@ -193,6 +202,20 @@ def key_finding(comparison: Comparison) -> str:
         if changed(group)
     )
     return f"{names[1]} vs {names[0]}: {title(cells[0].metric)} {changes}."
+
+
+def _equal_trials(cells: Sequence[ComparedCell]) -> int:
+    """Count the trials of a system if all trials of both systems have the same values; 0 if they
+    differ, or do not differ within a cell (rounded numbers)."""
+    values = [
+        [[trial.value for trial in figure.trials] for figure in (cell.baseline, cell.candidate)]
+        for cell in cells
+        if cell.baseline and cell.candidate
+    ]
+    if any(base != other for base, other in values):
+        return 0
+    scattered = any(len(set(base)) > 1 for base, _ in values)
+    return sum(len(base) for base, _ in values) if scattered else 0
 
 
 def headline_parts(comparison: Comparison) -> list[Part]:
@@ -242,9 +265,15 @@ def _without_change(
     with an overall effect that no cell shows alone."""
     base, other = names
     count = count_text(len(cells), "cell")
-    same, undecided = judged(cells), len(having(cells, Verdict.INCONCLUSIVE))
-    verb = "needs" if undecided == 1 else "need"
-    more = f"; {undecided:,} {verb} more repeats" if undecided else ""
+    same, undecided = judged(cells), having(cells, Verdict.INCONCLUSIVE)
+    verb = "needs" if len(undecided) == 1 else "need"
+    # More trials do not reduce the variation between two runs.
+    more_runs = all(
+        Reason.ACROSS_RUNS in cell.judgement.reasons and cell.judgement.trials_needed is None
+        for cell in undecided
+    )
+    what = "several runs of each system" if more_runs else "more repeats"
+    more = f"; {len(undecided):,} {verb} {what}" if undecided else ""
     effects = (f"{part.noun} {part.overall_text} ({part.bounds})" for part in shifted)
     more += f"; overall {listed(effects)}" if shifted else ""
     if same:

@@ -13,7 +13,7 @@ from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.report.cells import table
 from leadline.report.document import Block, Code, Section
-from leadline.report.pages.comparison.headline import having, rates, trials_of
+from leadline.report.pages.comparison.headline import having, rates, trials_of_each
 from leadline.report.pages.comparison.takeaways import REPEATS, false_positive_rate
 from leadline.report.pages.run.conditions import engine_texts
 from leadline.report.words import (
@@ -38,7 +38,7 @@ def method_section(comparison: Comparison) -> Section:
     rows = [(name, text) for name, text in _methods(comparison) if text]
     blocks: list[Block] = [
         table("method", ("", ""), rows, caption="Method"),
-        Code(text="\n".join((*_measuring(comparison), command(comparison)))),
+        Code(text="\n".join((*measuring_commands(comparison.runs), command(comparison)))),
     ]
     return Section(heading="Method", id="methods", blocks=tuple(blocks), folded=True)
 
@@ -69,7 +69,7 @@ def _methods(comparison: Comparison) -> Iterable[tuple[str, str]]:
     for code in codes:
         yield f"reason: {reason_words(code)}", reason_text(code)
     for run in comparison.runs:
-        yield run.id, _run(run)
+        yield run.id, run_text(run)
     yield "page", f"Leadline {__version__}; details: {_CONCEPTS}"
 
 
@@ -93,7 +93,12 @@ def _noise_floor(comparison: Comparison) -> str:
 def _trials(comparison: Comparison) -> str:
     """`3 per system and cell`, and the cells without enough."""
     cells = rates(comparison) or comparison.cells
-    known = [trials_of(cell) for cell in cells if cell.verdict is not Verdict.NOT_COMPARABLE]
+    known = [
+        count
+        for cell in cells
+        if cell.verdict is not Verdict.NOT_COMPARABLE
+        for count in trials_of_each(cell)
+    ]
     if not known:
         return ""
     span = f"{min(known):,}" if min(known) == max(known) else f"{min(known):,} to {max(known):,}"
@@ -102,7 +107,7 @@ def _trials(comparison: Comparison) -> str:
     return f"{span} per system and cell{rest}"
 
 
-def _run(run: Run) -> str:
+def run_text(run: Run) -> str:
     """`seed 7, fio 3.36, Leadline 0.2.0, SHA-256 of its 724 files 3f2a...`"""
     by = dict.fromkeys(session.leadline_version for session in run.manifest.sessions)
     files = run.manifest.files
@@ -163,12 +168,12 @@ def command(comparison: Comparison) -> str:
     return shlex.join(("leadline", "compare", *names, *by, *margin, *between))
 
 
-def _measuring(comparison: Comparison) -> Iterable[str]:
+def measuring_commands(runs: Iterable[Run]) -> Iterable[str]:
     """List the commands of the sessions. Older archives hold the path of the program, which is not
     repeatable."""
     return dict.fromkeys(
         shlex.join(("leadline", *session.command[1:]))
-        for run in comparison.runs
+        for run in runs
         for session in run.manifest.sessions
         if session.command
     )

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from leadline.inventory.ceph.model import CephInventory
 from leadline.metrics import Metric, Op
 from leadline.report.document import (
+    SYSTEM_HUES,
     Bar,
     BarChart,
     BarGroup,
     Block,
-    Branch,
     Columns,
     DeltaChart,
     DeltaRow,
@@ -27,12 +25,11 @@ from leadline.report.document import (
     Scale,
     Tile,
     Tiles,
-    Tree,
 )
 from leadline.report.pages.comparison.charts import leveled_cells, log_change, ratio_scale
 from leadline.report.pages.comparison.headline import changed, having, rates, system_names
-from leadline.report.pages.comparison.totals import crush_tree
 from leadline.report.pages.run.charts import keep_largest
+from leadline.report.pages.topology import draw_cluster
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
@@ -53,8 +50,6 @@ from leadline.units import format_latency
 _OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL)
 # Rows of a panel; the table has all of them.
 _MOST_ROWS = 14
-# Boxes of one system that a reader can distinguish.
-_MOST_BOXES = 40
 # Configuration differences next to the pictures; the table has all of them.
 _MOST_DIFFERENCES = 3
 _NAME = 14
@@ -250,7 +245,7 @@ def _change(cell: ComparedCell) -> str:
 
 def _systems(comparison: Comparison) -> Iterable[Block]:
     sides = (comparison.baseline, comparison.candidate)
-    drawn = [_drawn(side) for side in sides]
+    drawn = [_drawn(side, hue) for side, hue in zip(sides, SYSTEM_HUES, strict=True)]
     if any(drawn):
         unknown = (Paragraph(text="No inventory."),)
         yield Columns(
@@ -279,7 +274,7 @@ def _systems(comparison: Comparison) -> Iterable[Block]:
         yield KeyValues(pairs=known)
 
 
-def _drawn(side: Side) -> tuple[Block, ...]:
+def _drawn(side: Side, hue: int) -> tuple[Block, ...]:
     """Draw the first Ceph cluster of a side: the CRUSH tree, failure domains marked."""
     for name in dict.fromkeys(
         side.run.plan.target(target).cluster for target in side.targets.values()
@@ -289,44 +284,8 @@ def _drawn(side: Side) -> tuple[Block, ...]:
         except LeadlineError:
             inventory = None  # the section of the systems reports it
         if inventory is not None:
-            return (draw_cluster(inventory, side.name),)
+            return (draw_cluster(inventory, side.name, hue),)
     return ()
-
-
-def draw_cluster(inventory: CephInventory, name: str) -> Tree:
-    """Draw the CRUSH tree with the failure domains of the pools marked, without its deepest levels
-    where a reader could not distinguish the boxes."""
-    domains = {pool.rule.failure_domain for pool in inventory.pools if pool.rule}
-    roots = crush_tree(inventory).roots
-    depth = _depth(roots)
-    while depth > 1 and _count(roots, depth) > _MOST_BOXES:
-        depth -= 1
-    marked = tuple(f"{domain} " for domain in domains if domain)
-    boxes = tuple(_box(root, depth, marked) for root in roots)
-    return Tree(caption=f"CRUSH tree of {short(name)}", roots=boxes, boxes=True)
-
-
-def _depth(branches: Sequence[Branch]) -> int:
-    return 1 + max((_depth(branch.below) for branch in branches), default=0) if branches else 0
-
-
-def _count(branches: Sequence[Branch], depth: int) -> int:
-    if not depth:
-        return 0
-    return sum(1 + _count(branch.below, depth - 1) for branch in branches)
-
-
-def _box(branch: Branch, depth: int, marked: tuple[str, ...]) -> Branch:
-    below = branch.below if depth > 1 else ()
-    label = branch.label
-    if branch.below and not below:
-        label = f"{label}: {branch.note}"
-    return replace(
-        branch,
-        label=label,
-        below=tuple(_box(inner, depth - 1, marked) for inner in below),
-        strong=branch.label.startswith(marked) if marked else False,
-    )
 
 
 def _round_trips(comparison: Comparison) -> BarChart | None:
@@ -340,6 +299,7 @@ def _round_trips(comparison: Comparison) -> BarChart | None:
         id="front-round-trip",
         title="Round trip between failure domains",
         series=system_names(comparison),
+        hues=SYSTEM_HUES,
         scale=scale,
         groups=(
             BarGroup(

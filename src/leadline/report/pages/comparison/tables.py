@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from leadline.analysis.comparison import Comparison, Side
@@ -165,11 +165,7 @@ def findings_table(comparison: Comparison, marks: SideMarks) -> Table | None:
     found: list[tuple[dict[str, Mark], ...]] = []
     for cell in cells:
         rows = ((cell.baseline_cell, marks.baseline), (cell.candidate_cell, marks.candidate))
-        found.append(
-            tuple(
-                {one.code: one for one in _all_marks(row, own)} if row else {} for row, own in rows
-            )
-        )
+        found.append(tuple(marks_of(row, own) if row else {} for row, own in rows))
     codes = {
         (-one.severity.order, code) for own in found for each in own for code, one in each.items()
     }
@@ -190,21 +186,24 @@ def findings_table(comparison: Comparison, marks: SideMarks) -> Table | None:
         "findings-by-cell",
         ("cell", *titles),
         (
-            (label, *(_sign(own[system].get(code)) for code, system in columns))
+            (label, *(mark_cell(own[system].get(code)) for code, system in columns))
             for label, own in shown
         ),
         caption=f"Findings by cell{rest}",
     )
 
 
-def _all_marks(row: CellFigure, marks: Marks) -> Iterable[Mark]:
-    """Yield the marks of a cell, without those of the whole run."""
-    for figure in row.metrics:
-        yield from marks.for_number(figure.finding_marks)
-        yield from marks.for_row(figure.finding_marks)
+def marks_of(row: CellFigure, marks: Marks) -> dict[str, Mark]:
+    """Return the marks of a row by code, without those of the whole run."""
+    return {
+        mark.code: mark
+        for figure in row.metrics
+        for mark in (*marks.for_number(figure.finding_marks), *marks.for_row(figure.finding_marks))
+    }
 
 
-def _sign(mark: Mark | None) -> Cell:
+def mark_cell(mark: Mark | None) -> Cell:
+    """A cell of a matrix of findings."""
     return Cell(text="", marks=(mark,) if mark else ())
 
 

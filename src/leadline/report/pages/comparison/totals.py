@@ -11,28 +11,26 @@ from leadline.analysis.verdicts import Verdict
 from leadline.archive.records import Processor, TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from leadline.inventory.ceph.model import CephInventory, Osd
 from leadline.inventory.diff.host import format_layers
 from leadline.metrics import Metric, Op
 from leadline.report.cells import absent, number_column, quantity, table, word
 from leadline.report.document import (
+    SYSTEM_HUES,
     Bar,
     BarChart,
     BarGroup,
-    Branch,
     Cell,
     Column,
     Kind,
     Scale,
     Table,
-    Tree,
 )
 from leadline.report.pages.comparison.changes import CellKey, change_and_verdict, key_of
 from leadline.report.pages.comparison.charts import leveled_cells
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.headline import having, rates
-from leadline.report.pages.inventory import inventory_document
-from leadline.report.pages.inventory_kubernetes import kubernetes_document
+from leadline.report.pages.inventory import state_rows
+from leadline.report.pages.inventory_kubernetes import kubernetes_rows
 from leadline.report.pages.run.charts import keep_largest, value_axis
 from leadline.report.pages.run.conditions import engine_texts, moment
 from leadline.report.words import (
@@ -180,7 +178,6 @@ def _refused(cell: ComparedCell) -> bool:
 
 # Target, workload and level.
 _Work = tuple[str, str, str]
-_LEAVES = 12
 _PATHS = 3
 
 
@@ -242,72 +239,13 @@ def _cluster(side: Side, name: str) -> Iterable[tuple[str, str]]:
     except LeadlineError as error:
         yield "inventory", f"The inventory of {name} cannot be read: {error.fact}."
         return
-    documents = [
-        *([kubernetes_document(around, "")] if around is not None else []),
-        *([inventory_document(inventory, "")] if inventory is not None else []),
+    rows = [
+        *(kubernetes_rows(around) if around is not None else ()),
+        *(state_rows(inventory) if inventory is not None else ()),
     ]
-    if not documents:
+    if not rows:
         yield "inventory", f"The archive holds no inventory of {name}."
-    for document in documents:
-        yield "cluster", document.title
-        for number, text in enumerate(document.summary, start=1):
-            yield f"cluster, fact {number}", text
-
-
-# --- CRUSH trees --------------------------------------------------------------------------------
-
-
-def crush_tree(inventory: CephInventory) -> Tree:
-    """Root > zone > rack > host > OSDs; OSDs of one bucket that are alike share a leaf."""
-    placed = [osd for osd in inventory.osds if osd.location]
-    nowhere = [osd for osd in inventory.osds if not osd.location]
-    roots = list(_branches(placed, 0))
-    if nowhere:
-        roots.append(Branch(label="outside the tree", below=tuple(_leaves(nowhere))))
-    return Tree(caption="CRUSH", roots=tuple(roots))
-
-
-def _branches(osds: Sequence[Osd], depth: int) -> Iterable[Branch]:
-    below: dict[tuple[str, str], list[Osd]] = {}
-    for osd in osds:
-        place = osd.location[depth]
-        below.setdefault((place.level, place.name), []).append(osd)
-    for (level, name), inside in below.items():
-        deeper = [osd for osd in inside if len(osd.location) > depth + 1]
-        here = [osd for osd in inside if len(osd.location) == depth + 1]
-        yield Branch(
-            label=f"{level} {name}",
-            note=count_text(len(inside), "OSD"),
-            below=(*_branches(deeper, depth + 1), *_leaves(here)),
-        )
-
-
-def _leaves(osds: Sequence[Osd]) -> Iterable[Branch]:
-    alike: dict[tuple[str, str, str], list[int]] = {}
-    for osd in osds:
-        size = "" if osd.size_bytes is None else format_size(osd.size_bytes)
-        state = "" if osd.up and osd.is_in else "down" if not osd.up else "out"
-        alike.setdefault((osd.device_class or "", size, state), []).append(osd.id)
-    shown = list(alike.items())
-    for (device_class, size, state), ids in shown[:_LEAVES]:
-        count = f"{len(ids):,}" if len(ids) > 1 else ""
-        note = " ".join(filter(None, (count, device_class, size, state)))
-        yield Branch(label=f"osd.{_ranges(ids)}", note=note)
-    rest = sum(len(ids) for _, ids in shown[_LEAVES:])
-    if rest:
-        yield Branch(label=f"{count_text(rest, 'more OSD')} of other sizes")
-
-
-def _ranges(ids: Sequence[int]) -> str:
-    """`0-7, 9`."""
-    spans: list[list[int]] = []
-    for number in sorted(ids):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    texts = [str(low) if low == high else f"{low}-{high}" for low, high in spans]
-    return listed(texts, 12).replace(" and ", ", ")
+    yield from rows
 
 
 # --- the load generator -------------------------------------------------------------------------
@@ -370,6 +308,7 @@ def processor_chart(comparison: Comparison) -> BarChart | None:
         id="processor-time",
         title=f"Processor time of the load generator's machine for each I/O{rest}",
         series=(short(sides[0].name), short(sides[1].name)),
+        hues=SYSTEM_HUES,
         scale=Scale(title="busy cores / IOPS", log=False, low=low, high=high, ticks=ticks),
         groups=tuple(
             BarGroup(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from leadline.analysis.figures import CellFigure
+from leadline.analysis.figures import Absence, CellFigure, MetricFigure
 from leadline.analysis.workloads import reported_rate
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
@@ -15,6 +15,7 @@ from leadline.metrics import PERCENTILES, Metric
 from leadline.plan.models import Recorded
 from leadline.report.document import Block, Document, Paragraph, Section
 from leadline.report.marks import Marks, finding_list
+from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.run.conditions import elapsed, elsewhere, moment, unfinished_table
 from leadline.report.words import count_text, listed, place, share_text, short_levels, title
@@ -167,7 +168,7 @@ def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
         ]
         if not without:
             continue
-        few = [figure for figure in without if "fewer than" in figure.absence]
+        few = [figure for figure in without if figure.absence is Absence.TOO_FEW_IOS]
         rows = count_text(len(without), "row")
         text = f"{title(metric)} in {rows}"
         key = "too few I/Os" if len(few) == len(without) else "not measured"
@@ -175,13 +176,21 @@ def _not_shown(figures: Sequence[CellFigure]) -> list[str]:
     return [f"Not shown, {reason}: {listed(texts)}." for reason, texts in reasons.items()]
 
 
+def _rate(figure: CellFigure) -> MetricFigure:
+    return figure.metric(shown_rate(figure))
+
+
 def _spread(figures: Sequence[CellFigure]) -> list[str]:
     spreads = [
-        (spread, figure)
-        for figure in figures
-        if (spread := figure.metric(shown_rate(figure)).spread) is not None
+        (spread, figure) for figure in figures if (spread := _rate(figure).spread) is not None
     ]
     if not spreads:
+        means = [rate for rate in map(_rate, figures) if rate.variation is not None]
+        if means:
+            numbers = [rate.repeats for rate in means]
+            of = range_text(f"{min(numbers):,}", f"{max(numbers):,}")
+            scatter = share_text(median(rate.variation or 0.0 for rate in means))
+            return [f"Means of {of} trials; coefficient of variation {scatter} in the median row."]
         if any(not figure.missing for figure in figures):
             return ["One trial per cell: the spread of repeats is unknown."]
         return []

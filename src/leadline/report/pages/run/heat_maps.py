@@ -16,6 +16,7 @@ from leadline.report.render.svg_shapes import shade
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
+    absence_text,
     chart_labels,
     count_text,
     listed,
@@ -214,7 +215,7 @@ def _cell(figure: CellFigure | None, metric: Metric, base: float | None) -> Heat
     found = figure.metric(metric)
     if found.value is None:
         text = MISSING if figure.missing else NOT_SHOWN
-        return HeatCell(text=text, shade=None, note=found.absence)
+        return HeatCell(text=text, shade=None, note=absence_text(found))
     text = value_text(metric, found.value)
     if not usable(found):
         codes = listed(

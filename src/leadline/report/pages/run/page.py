@@ -75,7 +75,7 @@ from leadline.version import __version__
 # Sentences of a summary; the sections have the rest.
 _MOST_SENTENCES = 6
 # `leadline scale` draws the resources of every level.
-_MOST_RESOURCE_POINTS = 1500
+_MOST_RESOURCE_POINTS = 500
 
 
 def headline(
@@ -196,12 +196,16 @@ def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
 
 def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
     """Keep the charts of load curves and their peaks; the results have the levels, the evidence
-    the bottlenecks."""
+    the bottlenecks, and `leadline scale` the speed-ups."""
     return tuple(
         replace(
             section,
             blocks=tuple(block for block in section.blocks if not isinstance(block, Table)),
-            sections=tuple(inner for inner in section.sections if inner.id != "bottlenecks"),
+            sections=tuple(
+                inner
+                for inner in section.sections
+                if inner.id != "load-bottlenecks" and not inner.id.startswith("speedup-")
+            ),
         )
         for section in _tables(sections)
     )

@@ -21,6 +21,7 @@ from leadline.report.pages.run.findings import shown_rate
 from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (
     NOT_SHOWN,
+    absence_text,
     level_name,
     op_text,
     share_text,
@@ -146,7 +147,9 @@ def results_table(
 def _range(metric: MetricFigure) -> Cell:
     spread = metric.spread
     if spread is None or metric.low is None or metric.high is None:
-        note = "one trial has no range" if metric.trials else metric.absence
+        note = "one trial has no range" if metric.trials else absence_text(metric)
+        if metric.variation is not None:
+            note = f"coefficient of variation {share_text(metric.variation)}"
         return Cell(text=NOT_SHOWN, note=note, missing=True)
     low, high = value_text(metric.metric, metric.low), value_text(metric.metric, metric.high)
     return Cell(text=share_text(spread), sort=spread, note=f"trials from {low} to {high}")

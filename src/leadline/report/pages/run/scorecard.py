@@ -32,7 +32,7 @@ from leadline.report.marks import Marks
 from leadline.report.pages.comparison.page import comparison_section
 from leadline.report.pages.ranking import order_table
 from leadline.report.pages.run.heat_maps import grid, usable
-from leadline.report.words import MISSING, NOT_SHOWN, level_name, value_with_unit
+from leadline.report.words import MISSING, NOT_SHOWN, absence_text, level_name, value_with_unit
 
 
 def read_write_sections(
@@ -109,7 +109,7 @@ def _number(figure: CellFigure, metric: Metric, marks: Marks) -> Cell:
     labels = marks.for_number(found.finding_marks)
     if found.value is None:
         text = MISSING if figure.missing and not metric.is_latency else NOT_SHOWN
-        return Cell(text=text, note=found.absence, marks=labels, missing=True)
+        return Cell(text=text, note=absence_text(found), marks=labels, missing=True)
     return Cell(text=value_with_unit(metric, found.value), sort=found.value, marks=labels)
 
 

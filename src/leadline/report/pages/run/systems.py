@@ -20,13 +20,14 @@ from leadline.inventory.zfs import (
     zfs_inventory,
     zfs_parameters,
 )
-from leadline.report.cells import quantity, slug, table, word
+from leadline.report.cells import facts_table, quantity, slug, table, word
 from leadline.report.document import (
     Block,
     Branch,
     Bullets,
     Cell,
     Column,
+    Columns,
     KeyValues,
     Paragraph,
     Section,
@@ -63,9 +64,7 @@ def _section(run: Run, name: str) -> Section | None:
     anchor = f"cluster-{slug(name)}"
     heading = f"Cluster {name}"
     blocks: list[Block] = []
-    lab = _lab(run, name)
-    if lab:
-        blocks.append(Bullets(items=tuple(_lab_facts(lab))))
+    facts = [*_lab_facts(_lab(run, name))]
     source = f"at the start of {run.id}"
     try:
         around = run.kubernetes("start", name)
@@ -82,35 +81,35 @@ def _section(run: Run, name: str) -> Section | None:
             return None  # the section of its facts has all that is known
         blocks.append(Paragraph(text="The archive holds no inventory of it."))
         return Section(heading=heading, id=anchor, blocks=tuple(blocks), folded=True)
-    since = _since(start, end) if start is not None else ()
-    blocks.append(Bullets(items=(document.title, *document.summary, *since)))
-    return Section(
+    facts = [("system", document.summary[0]), *facts]
+    facts += [("warning", text) for text in document.summary[1:]]
+    facts += [("at the end", text) for text in (_since(start, end) if start is not None else ())]
+    known = facts_table("known", facts)
+    whole = Section(
         heading=heading,
         id=anchor,
-        blocks=tuple(blocks),
-        sections=tuple(
-            _named(section, anchor) for section in document.sections if not section.folded
-        ),
-        folded=True,
+        blocks=(*document.front, *([known] if known else [])),
+        sections=tuple(section for section in document.sections if not section.folded),
     )
+    return replace(_named(whole, anchor), id=anchor, folded=True)
 
 
 def _since(start: CephInventory, end: CephInventory | None) -> tuple[str, ...]:
     """List changes of a cluster during the run."""
     if end is None:
-        return ("at the end of the run no inventory was taken",)
+        return ("no inventory was taken",)
     changed = []
     if end.health is not start.health:
         codes = ", ".join(check.code for check in end.checks)
-        changed.append(f"health was {start.health.value} and became {end.health.value} ({codes})")
+        changed.append(f"health {end.health.value} ({codes}), was {start.health.value}")
     for what, ours, theirs in (
         ("OSDs up", sum(osd.up for osd in start.osds), sum(osd.up for osd in end.osds)),
         ("OSDs in", sum(osd.is_in for osd in start.osds), sum(osd.is_in for osd in end.osds)),
         ("placement groups", _pgs(start), _pgs(end)),
     ):
         if ours != theirs:
-            changed.append(f"{what} were {ours} and became {theirs}")
-    return tuple(changed) or ("health, OSDs and placement groups were the same at the end",)
+            changed.append(f"{theirs} {what}, were {ours}")
+    return tuple(changed) or ("same health, OSDs and placement groups",)
 
 
 def _pgs(inventory: CephInventory) -> int:
@@ -127,27 +126,25 @@ def _lab(run: Run, name: str) -> dict[str, Any]:
     return description if isinstance(description, dict) else {}
 
 
-def _lab_facts(lab: dict[str, Any]) -> list[str]:
+def _lab_facts(lab: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield what a lab is; nothing of another cluster."""
+    if not lab:
+        return
     description = lab.get("description", {})
-    shared = (
-        "a lab on the machine that generates the load: daemons and load share its processors; "
-        "its figures show differences, not the speed of hardware"
-    )
-    facts = [
-        shared,
-        f"topology {description.get('topology')}, store {description.get('store')}",
-    ]
+    shared = "shares its processors with the load: for differences, not for the speed of hardware"
+    yield "lab", shared
+    yield "topology", f"{description.get('topology')}, store {description.get('store')}"
     cores = description.get("cpu_per_host")
     if isinstance(cores, int | float):
-        facts.append(f"a processor quota of {cores:g} cores for the OSDs of each host")
-    facts += [lab[key] for key in ("network_note", "cephfs_note") if lab.get(key)]
+        yield "processor quota", f"{cores:g} cores for the OSDs of each host"
+    for key in ("network_note", "cephfs_note"):
+        if lab.get(key):
+            yield key.removesuffix("_note"), lab[key]
     trips = [
         f"{trip['source']} to {trip['destination']} {format_latency(trip['median_s'])}"
         for trip in lab.get("round_trips", ())
     ]
-    if trips:
-        facts.append(f"round trips at start (median): {', '.join(trips)}")
-    return facts
+    yield "round trips at start (median)", ", ".join(trips)
 
 
 def _named(section: Section, prefix: str) -> Section:
@@ -155,13 +152,20 @@ def _named(section: Section, prefix: str) -> Section:
     return replace(
         section,
         id=f"{prefix}-{section.id}",
-        blocks=tuple(
-            replace(block, id=f"{prefix}-{block.id}") if isinstance(block, Table) else block
-            for block in section.blocks
-        ),
+        blocks=tuple(_renamed(block, prefix) for block in section.blocks),
         sections=tuple(_named(part, prefix) for part in section.sections),
         folded=False,
     )
+
+
+def _renamed(block: Block, prefix: str) -> Block:
+    if isinstance(block, Columns):
+        parts = (
+            (heading, tuple(_renamed(inner, prefix) for inner in blocks))
+            for heading, blocks in block.parts
+        )
+        return replace(block, parts=tuple(parts))
+    return replace(block, id=f"{prefix}-{block.id}") if isinstance(block, Table) else block
 
 
 def stack_sections(run: Run) -> tuple[Section, ...]:

@@ -102,7 +102,7 @@ def response_chart(
     knees = (
         (hue, drawn_curve.shape, place)
         for hue, drawn_curve in enumerate(drawn)
-        for place in _placed(_knee_points(drawn_curve.shape), metrics[0])
+        for place in placed(knee_points(drawn_curve.shape), metrics[0])
     )
     return LineChart(
         id=anchor,
@@ -124,7 +124,7 @@ def _responses(
 ) -> Iterator[_Series]:
     for is_open, points in ((False, drawn.curve.closed), (True, drawn.curve.offered)):
         for metric in metrics:
-            shown = [point for point in points if _placed([point], metric)]
+            shown = [point for point in points if placed([point], metric)]
             if not shown:
                 continue
             loop = ("open loop" if is_open else "closed loop") if loops else ""
@@ -137,12 +137,12 @@ def _responses(
                 name=what if alone else f"{drawn.label}: {what}",
                 label=f"{drawn.label}: {what}",
                 look=Look(hue=hue, dash=open_dash if is_open else closed_dash, hollow=is_open),
-                points=tuple(_placed(shown, metric)),
-                texts=tuple(_point_text(point, metric) for point in shown),
+                points=tuple(placed(shown, metric)),
+                texts=tuple(point_text(point, metric) for point in shown),
             )
 
 
-def _placed(points: Iterable[LoadPoint], metric: Metric) -> list[tuple[float, float]]:
+def placed(points: Iterable[LoadPoint], metric: Metric) -> list[tuple[float, float]]:
     """(throughput, latency) of the points that have both; a log axis has no zero."""
     return [
         (rate, latency)
@@ -153,7 +153,7 @@ def _placed(points: Iterable[LoadPoint], metric: Metric) -> list[tuple[float, fl
     ]
 
 
-def _point_text(point: LoadPoint, metric: Metric) -> str:
+def point_text(point: LoadPoint, metric: Metric) -> str:
     rate, latency = point.usable(Metric.IOPS), point.usable(metric)
     offered = point.load.offered_iops
     parts = [
@@ -170,7 +170,7 @@ def left_out_texts(drawn: Sequence[DrawnCurve], metric: Metric) -> list[str]:
     found = []
     for drawn_curve in drawn:
         for point in (*drawn_curve.curve.closed, *drawn_curve.curve.offered):
-            if point.missing or _placed([point], metric):
+            if point.missing or placed([point], metric):
                 continue
             figure = point.latency(metric)
             worst = (mark.code for mark in figure.finding_marks if mark.severity is figure.severity)
@@ -233,7 +233,7 @@ def load_chart(
         pins=tuple(
             _pin(hue, drawn_curve.shape, (drawn_curve.curve.load_of(point), rate))
             for hue, drawn_curve in shown
-            for point in _knee_points(drawn_curve.shape)
+            for point in knee_points(drawn_curve.shape)
             if (rate := point.usable(Metric.IOPS)) is not None
         ),
         drawn=True,
@@ -306,7 +306,7 @@ def _steps(first: float, last: float) -> list[float]:
 # --- both ---------------------------------------------------------------------------------------
 
 
-def _knee_points(shape: Shape) -> list[LoadPoint]:
+def knee_points(shape: Shape) -> list[LoadPoint]:
     knee = shape.knee(KneeMethod.GAIN)
     return [point for point in shape.curve.closed if point.level and point.level == knee.level]
 

@@ -15,11 +15,13 @@ from leadline.analysis.scaling.study import CurveStudy, RunStudy, ScalingStudy
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
 from leadline.plan.models import LatencyLimit
-from leadline.report.cells import bullets, section
+from leadline.report.cells import bullets, section, slug, table
 from leadline.report.curves import MOST_SERIES, PageBudget
 from leadline.report.document import Block, Choices, Document, LineChart, Paragraph, Section, Table
 from leadline.report.marks import Marks, finding_list
+from leadline.report.pages.comparison.tables import mark_cell, marks_of
 from leadline.report.pages.redactions import redaction_sections
+from leadline.report.pages.run.charts import keep_largest
 from leadline.report.pages.scaling.charts import (
     DrawnCurve,
     left_out_texts,
@@ -27,6 +29,8 @@ from leadline.report.pages.scaling.charts import (
     response_chart,
     tail_of,
 )
+from leadline.report.pages.scaling.method import method_section
+from leadline.report.pages.scaling.overview import scaling_front, scaling_headline
 from leadline.report.pages.scaling.sentences import (
     NamedCurve,
     at_peak_clause,
@@ -36,6 +40,7 @@ from leadline.report.pages.scaling.sentences import (
     lab_sentences,
     named_curves,
     run_name,
+    scaling_bullets,
 )
 from leadline.report.pages.scaling.systems import (
     causes_table,
@@ -54,7 +59,7 @@ from leadline.report.pages.scaling.tables import (
     suspects_table,
 )
 from leadline.report.pages.scaling.timeline import timeline_sections
-from leadline.report.pages.scaling.words import short_title, superlinear_finding, text
+from leadline.report.pages.scaling.words import level_text, short_title, superlinear_finding, text
 from leadline.report.words import band_text, chart_labels, count_text, listed, op_text, place
 from leadline.stats.usl import Unfitted, UslFit
 
@@ -258,7 +263,10 @@ READING = (
 # --- results ------------------------------------------------------------------------------------
 
 
-def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
+def result_sections(
+    study: ScalingStudy, curves: Sequence[NamedCurve], *, in_words: bool = True
+) -> tuple[Section, ...]:
+    """Build the tables of the curves; `in_words` adds sentences about densities and fits."""
     shapes = [(curve.name, curve.study.shape) for curve in curves if curve.study.curve.closed]
     peaks = [
         (curve.name, curve.study.shape, curve.study.limit)
@@ -282,11 +290,16 @@ def result_sections(study: ScalingStudy, curves: Sequence[NamedCurve]) -> tuple[
         section(
             "Latency limit", "load-limit", limits_table("load-limits", limits) if limits else None
         ),
-        section("Scalability fit", "load-law", *_law(shapes)),
+        section(
+            "Scalability fit",
+            "load-law",
+            *(block for block in _law(shapes) if in_words or isinstance(block, Table)),
+            folded=not in_words,
+        ),
         section(
             "Density",
             "load-density",
-            bullets(sentence for sentence, _ in densities),
+            bullets(sentence for sentence, _ in densities) if in_words else None,
             *(
                 density_table(f"density-{number}", answer)
                 for number, (_, answer) in enumerate(densities, start=1)
@@ -348,25 +361,27 @@ def evidence_section(curves: Sequence[NamedCurve]) -> tuple[Section, ...]:
 # --- systems of different size ------------------------------------------------------------------
 
 
-def growth_sections(study: ScalingStudy) -> tuple[Section, ...]:
-    """Build a section for each system compared with the first: added resources and speed-ups."""
+def growth_sections(study: ScalingStudy, *, in_words: bool = True) -> tuple[Section, ...]:
+    """Build a section for each system compared with the first: added resources and speed-ups, with
+    `in_words` their sentences."""
     found = [growth for growth in study.growths if growth.rows]
     return tuple(
         section(
             f"Speed-up: {growth.candidate.name} vs {growth.baseline.name}",
             f"speedup-{number}",
-            *_growth_blocks(growth, number),
+            *_growth_blocks(growth, number, in_words=in_words),
         )
         for number, growth in enumerate(found, start=1)
     )
 
 
-def _growth_blocks(growth: Growth, number: int) -> Iterator[Block | str | None]:
+def _growth_blocks(growth: Growth, number: int, *, in_words: bool) -> Iterator[Block | str | None]:
     # Directions of a mixed workload are left to its total.
     speedups = [row.speedup for row in growth.rows if not row.speedup.baseline.part_of_mix]
-    yield growth_sentence(growth)
-    if growth.labs is not None:
-        yield bullets(lab_sentences(growth.labs))
+    if in_words:
+        yield growth_sentence(growth)
+        if growth.labs is not None:
+            yield bullets(lab_sentences(growth.labs))
     resources = {
         (resource.name, resource.told_by): resource
         for speedup in speedups
@@ -380,7 +395,7 @@ def _growth_blocks(growth: Growth, number: int) -> Iterator[Block | str | None]:
         for comparison in speedups
         if comparison.equal_latency.limit is None
     }
-    if absences:
+    if absences and in_words:
         yield f"At equal latency: {listed(sorted(absences))}."
     findings = [superlinear_finding(row.superlinear) for row in growth.rows if row.superlinear]
     if findings:
@@ -388,14 +403,90 @@ def _growth_blocks(growth: Growth, number: int) -> Iterator[Block | str | None]:
         yield causes_table(f"causes-{number}", growth)
 
 
+# --- the page of `leadline scale` ---------------------------------------------------------------
+
+# Rows of the matrix of findings; the list has all.
+_MOST_FOUND = 40
+
+
+def scaling_page(study: ScalingStudy) -> Document:
+    """Build the page of a study: tiles and pictures, then findings, tables and method."""
+    findings = _findings(study)
+    marks = Marks(findings)
+    curves = named_curves(study)
+    groups = curve_groups(curves)
+    drawn = [(group, chart) for group in groups for chart in _load_charts(group, len(groups))]
+    options = tuple((chart.choice, group.heading) for group, chart in drawn)
+    tables = [
+        group_blocks(group, f"load-{number}", study.limit, marks)[-1]
+        for number, group in enumerate(groups, start=1)
+    ]
+    matrix = _matrix(curves, marks) if findings else None
+    sections = (
+        *growth_sections(study, in_words=False),
+        section(
+            "Throughput over load",
+            "load-curves",
+            Choices(id="load-curve", label="Workload", options=options) if options[1:] else None,
+            *(chart for _, chart in drawn),
+        ),
+        *result_sections(study, curves, in_words=False),
+        section(
+            "Findings",
+            "findings",
+            matrix,
+            finding_list(findings, marks) if findings else "The audit has no findings.",
+        ),
+        section("Levels", "levels", *tables, folded=True),
+        *evidence_section(curves),
+        *timeline_sections([(curve.name, curve.study) for curve in curves], PageBudget()),
+        *redaction_sections(*(run.run for run in study.runs)),
+        method_section(study),
+    )
+    return Document(
+        title=f"Load curves of {listed(studied.run.id for studied in study.runs)}",
+        subtitle=_subtitle(study),
+        summary=(scaling_headline(study), *scaling_bullets(study)) if curves else _without(study),
+        sections=tuple(made for made in sections if made.blocks or made.sections),
+        marked=marks.all,
+        front=scaling_front(study),
+    )
+
+
+def _load_charts(group: _Group, groups: int) -> list[LineChart]:
+    anchor = f"throughput-{slug(group.heading)}"
+    chart = load_chart(anchor, group.heading, _drawn(group)[0], choice=anchor if groups > 1 else "")
+    return [chart] if chart else []
+
+
+def _matrix(curves: Sequence[NamedCurve], marks: Marks) -> Table | None:
+    """Build levels x findings, a sign for each; None without any."""
+    found = [
+        (f"{named.name} · {level_text(point)}", own)
+        for named in curves
+        for point in (*named.study.curve.closed, *named.study.curve.offered)
+        if (own := marks_of(point.figure, marks))
+    ]
+    codes = dict.fromkeys(mark.code for mark in marks.all)
+    columns = [code for code in codes if any(code in own for _, own in found)]
+    if not columns:
+        return None
+    shown = keep_largest(found, lambda row: len(row[1]), _MOST_FOUND)
+    levels = sum(named.study.levels for named in curves)
+    return table(
+        "findings-by-level",
+        ("level", *columns),
+        ((name, *(mark_cell(own.get(code)) for code in columns)) for name, own in shown),
+        caption=f"Findings by level: {len(shown):,} of {count_text(levels, 'level')}",
+    )
+
+
 # --- `leadline scale` for terminal and Markdown -------------------------------------------------
 
 
 def scaling_document(study: ScalingStudy) -> Document:
     """Build the document of a study: charts, levels, results, systems and findings."""
-    findings = tuple(
-        finding for run in study.runs for finding in _touching(run, len(study.runs) > 1)
-    )
+    findings = _findings(study)
     marks = Marks(findings)
     curves = named_curves(study)
     named = [(curve.name, curve.study) for curve in curves]
@@ -437,6 +528,11 @@ def _without(study: ScalingStudy) -> tuple[str, ...]:
     """The summary without a load curve."""
     lead = "No load curve: no workload was measured at two load levels."
     return (lead, *(curve_sentence(curve.shape, limits_of(curve)) for curve in study.curves[:6]))
+
+
+def _findings(study: ScalingStudy) -> tuple[Finding, ...]:
+    several = len(study.runs) > 1
+    return tuple(finding for run in study.runs for finding in _touching(run, several))
 
 
 def _touching(run: RunStudy, several: bool) -> Iterable[Finding]:

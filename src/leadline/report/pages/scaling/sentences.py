@@ -240,6 +240,35 @@ def density_sentence(answer: DensityAnswer, run: str = "") -> str:
     return f"{what}: {kept} keep {answer.limit}, {answer.broken:,} exceed it{within}."
 
 
+_MOST_BULLETS = 5
+
+
+def scaling_bullets(study: ScalingStudy) -> tuple[str, ...]:
+    """Word what no picture of the page shows, at most five sentences: densities, refused levels,
+    and the limits of labs."""
+    labs = next((growth.labs for growth in study.growths if growth.labs), None)
+    densities = [
+        density_sentence(density, run_name(study, run.run))
+        for run in study.runs
+        for density in run.densities
+    ]
+    refused = [level for curve in study.curves for level in curve.shape.unusable_end]
+    superlinear = len(study.superlinear)
+    found = [
+        f"Labs on one machine: latencies are refused at {labs.throttled} of {labs.levels} levels."
+        if labs
+        else "",
+        f"{count_text(superlinear, 'speed-up')} larger than the added resources: see the causes."
+        if superlinear
+        else "",
+        *densities,
+        f"Highest levels without a usable figure: {listed(map(_unusable, refused), 1)}."
+        if refused
+        else "",
+    ]
+    return tuple(filter(None, found))[:_MOST_BULLETS]
+
+
 # --- systems of different size ------------------------------------------------------------------
 
 

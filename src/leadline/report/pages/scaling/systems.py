@@ -45,6 +45,7 @@ from leadline.report.pages.scaling.words import (
     text,
 )
 from leadline.report.words import (
+    absence_text,
     level_name,
     listed,
     op_text,
@@ -272,7 +273,7 @@ def _equal(added: tuple[Cell, ...], equal: EqualLatency) -> tuple[Cell, ...]:
 
 def _rate(point: LoadPoint) -> Cell:
     rate = point.usable(Metric.IOPS)
-    why = ", ".join(point.throughput.findings) or point.throughput.absence
+    why = ", ".join(point.throughput.findings) or absence_text(point.throughput)
     return metric_cell(Metric.IOPS, rate, why)
 
 

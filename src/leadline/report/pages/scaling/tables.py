@@ -339,7 +339,8 @@ def _limited_by(leading: Sequence[Suspect]) -> str:
 
 def _evidence(leading: Sequence[Suspect]) -> Cell:
     """The evidence of the leading suspects; unmeasured ones are counted in their own column."""
-    sentences = " ".join(suspect_text(suspect) for suspect in leading)
+    # Processors that load and storage share are two suspects with the same evidence.
+    sentences = " ".join(dict.fromkeys(suspect_text(suspect) for suspect in leading))
     if any(suspect.bottleneck is Bottleneck.UNKNOWN for suspect in leading):
         return Cell(text="no measured resource was used up", note=sentences)
     return Cell(text=sentences)

@@ -23,6 +23,7 @@ from leadline.analysis.verdicts import REPEATS_FACTOR, Evidence
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
 from leadline.report.words import (
+    absence_text,
     count_text,
     evidence_text,
     level_name,
@@ -297,7 +298,7 @@ def text(fact: object) -> str:
         case LatencyGap(reason=LatencyGapReason.REFUSED):
             return f"refused: {', '.join(fact.findings)}"
         case LatencyGap():
-            return fact.absence or "not measured"
+            return absence_text(fact.figure) or "not measured"
         case NoThroughput():
             findings = ", ".join(fact.findings)
             return _NO_THROUGHPUT[fact.reason].format(findings=findings, limit=fact.limit)

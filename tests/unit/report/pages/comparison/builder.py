@@ -8,7 +8,14 @@ from pathlib import Path
 from leadline.analysis.compare import compare
 from leadline.analysis.comparison import By, ComparedCell, Comparison, Side, two_runs
 from leadline.analysis.explain.facts import Explanation
-from leadline.analysis.figures import METRICS, CellFigure, MetricFigure, TrialValue, figures
+from leadline.analysis.figures import (
+    METRICS,
+    Absence,
+    CellFigure,
+    MetricFigure,
+    TrialValue,
+    figures,
+)
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.archive.records import Session
@@ -63,7 +70,7 @@ def figure(
         trials=tuple(TrialValue(trial=f"t{n}", value=one) for n, one in enumerate(trials)),
         low=min(values, default=None),
         high=max(values, default=None),
-        absence="" if values else "no completed trial",
+        absence=None if values else Absence.NO_COMPLETED_TRIAL,
     )
     return CellFigure(
         target=target,
@@ -74,7 +81,9 @@ def figure(
         completed=len(trials),
         planned=max(1, len(trials)),
         metrics=tuple(
-            told if one is metric else MetricFigure(metric=one, value=None, absence="not measured")
+            told
+            if one is metric
+            else MetricFigure(metric=one, value=None, absence=Absence.NOT_MEASURED)
             for one in METRICS
         ),
     )

@@ -12,11 +12,22 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.metrics import Metric, Op
-from leadline.report.document import BarChart, Branch, DeltaChart, Tile, Tiles
-from leadline.report.pages.comparison.charts import explanation_chart
+from leadline.report.document import (
+    SYSTEM_HUES,
+    BarChart,
+    Branch,
+    DeltaChart,
+    Tile,
+    Tiles,
+)
+from leadline.report.pages.comparison.charts import (
+    bar_charts,
+    explanation_chart,
+)
 from leadline.report.pages.comparison.headline import key_finding
-from leadline.report.pages.comparison.overview import draw_cluster, front_blocks
+from leadline.report.pages.comparison.overview import front_blocks
 from leadline.report.pages.comparison.page import comparison_document
+from leadline.report.pages.topology import draw_cluster
 from leadline.report.words import MISSING, change_text
 from tests.unit.inventory.conftest import dumps_of
 from tests.unit.report.pages.comparison.builder import cell, comparison, study
@@ -135,6 +146,10 @@ def labels(branches: Iterable[Branch]) -> list[str]:
     return [label for branch in branches for label in (branch.label, *labels(branch.below))]
 
 
+def values(branches: Iterable[Branch]) -> list[str]:
+    return [value for branch in branches for value in (branch.value, *values(branch.below))]
+
+
 def test_a_cluster_is_drawn_with_its_failure_domains() -> None:
     tree = draw_cluster(cluster_inventory(dumps_of("ceph-multi-az")), "multi-az")
     assert tree.boxes
@@ -170,7 +185,7 @@ def test_a_large_cluster_is_drawn_in_few_boxes() -> None:
     ]
     tree = draw_cluster(inventory.model_copy(update={"osds": tuple(osds)}), "large")
     assert len(labels(tree.roots)) <= 40
-    assert "1,000 OSDs" in " ".join(labels(tree.roots))
+    assert "1,000 OSDs" in " ".join(values(tree.roots))
 
 
 def test_expected_and_measured_latency_are_bars_with_intervals() -> None:
@@ -184,3 +199,9 @@ def test_expected_and_measured_latency_are_bars_with_intervals() -> None:
         assert (bar.value, bar.interval) == (found.value, (found.low, found.high))
     assert measured.text == "850 us, 81 %"
     assert explanation_chart(comparison()) is None
+
+
+def test_the_baseline_is_grey_and_the_candidate_blue(published: Comparison) -> None:
+    charts = [chart for _, chart in bar_charts(published)]
+    assert charts
+    assert {chart.hues for chart in charts} == {SYSTEM_HUES}

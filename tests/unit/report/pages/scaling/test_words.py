@@ -101,7 +101,7 @@ FACTS = (
     Unfitted(reason=NoFit.UNUSABLE_VALUES, levels=4),
     *(NoKnee(reason=reason, loads=2) for reason in NoKneeReason),
     *(
-        LatencyGap(reason=reason, findings=("throttled",), absence="", behind=1, trials=3)
+        LatencyGap(reason=reason, findings=("throttled",), behind=1, trials=3)
         for reason in LatencyGapReason
     ),
     LatencyGap(reason=LatencyGapReason.RATE_NOT_REACHED, trials=3),
