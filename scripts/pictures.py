@@ -2,8 +2,8 @@
 
     uv run python scripts/pictures.py
 
-The pages are those of docs/examples; the index of a site and the page of layers are made from
-tables and archives in tests/recorded. Debian's Chromium renders them in a wide window in light and
+The pages are those of docs/examples; the index of a site and the pages of layers and of an inventory
+are made from tables, archives and dumps in tests/recorded. Debian's Chromium renders them in a wide window in light and
 dark colours, and in one as narrow as a phone. `tests/docs/test_pictures.py` checks that the list is
 complete.
 """
@@ -16,7 +16,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from PIL import Image
@@ -46,7 +46,7 @@ KEPT = {
     "run": EXAMPLES / "openebs-and-rook-as-run.html",
     "ranking": EXAMPLES / "lab-ranking.html",
 }
-MADE = ("site", "layers")
+MADE = ("site", "layers", "inventory", "differences")
 KINDS = (*KEPT, *MADE)
 
 
@@ -68,8 +68,14 @@ def made_pages() -> Iterator[dict[str, Path]]:
         with tarfile.open(RECORDED / "layers" / "openzfs-mirror-log.tar.xz") as packed:
             packed.extractall(folder / "layers", filter="data")
         archive = next((folder / "layers").rglob("manifest.json")).parent
-        _call("layers", str(archive), "-o", str(folder / "layers.html"))
-        yield {"site": folder / "public" / "index.html", "layers": folder / "layers.html"}
+        made = {kind: folder / f"{kind}.html" for kind in MADE}
+        _call("layers", str(archive), "-o", str(made["layers"]))
+        # The pages have the names of the folders as they are given.
+        with chdir(RECORDED):
+            ceph = ("inventory", "--from-dir", "ceph-multi-az")
+            _call(*ceph, "-o", str(made["inventory"]))
+            _call(*ceph, "--against", "ceph-single-az", "-o", str(made["differences"]))
+        yield {**made, "site": folder / "public" / "index.html"}
 
 
 def _call(*words: str) -> None:

@@ -14,12 +14,19 @@ from leadline.cli.main import main
 from leadline.report.pages.scaling.page import scaling_document
 from leadline.report.render import html
 from tests.conftest import RECORDED
+from tests.unit.inventory.kubernetes.conftest import CLUSTERS
 from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
 
 pytestmark = pytest.mark.browser
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text("utf-8")
+DUMPS = RECORDED.parent
+CEPH = DUMPS / "ceph-multi-az"
 UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
-KINDS = ("index", "run", "comparison", "ranking", "recommendation", "layers", "scaling", "blocks")
+SITE = ("index", "run", "comparison")
+KINDS = (
+    *SITE, "ranking", "recommendation", "layers", "inventory", "differences", "kubernetes", "scaling",
+    "blocks",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +43,25 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in ("before", "after"):
         assert main(["run", *given, *where, "--name", name, *rest]) < 2
     assert main(["site", str(folder / "runs"), "-o", str(folder / "public")]) == 0
-    ranking, use, layers = (folder / f"{name}.html" for name in ("ranking", "use", "layers"))
-    assert main(["rank", *runs, "-o", str(ranking)]) in (0, 6)
-    assert main(["recommend", "--for", "database", *runs, "-o", str(use)]) in (0, 6)
-    assert main(["layers", *runs, "-o", str(layers)]) == 0
+    written = {kind: folder / f"{kind}.html" for kind in KINDS[len(SITE) :]}
+    calls: dict[str, tuple[object, ...]] = {
+        "ranking": ("rank", *runs),
+        "recommendation": ("recommend", "--for", "database", *runs),
+        "layers": ("layers", *runs),
+        "inventory": ("inventory", "--from-dir", CEPH),
+        "differences": ("inventory", "--from-dir", CEPH, "--against", DUMPS / "ceph-single-az"),
+        "kubernetes": ("inventory", "--from-dir", CLUSTERS / "odf-multi-zone"),
+    }
+    for kind, words in calls.items():
+        assert main([*map(str, words), "-o", str(written[kind])]) in (0, 6)
     study = study_of(run_of(*saturating(), *saturating(target="other", scale=1.7)))
-    (folder / "scaling.html").write_text(html.render(scaling_document(study)), "utf-8")
-    (folder / "blocks.html").write_text(html.render(document()), "utf-8")
-    run, comparison = (sorted((folder / "public").glob(f"{kind}-*"))[0]
-                       for kind in ("run", "compare"))  # fmt: skip
-    found = (folder / "public" / "index.html", run, comparison, ranking, use, layers)
-    return dict(zip(KINDS, (*found, folder / "scaling.html", folder / "blocks.html"), strict=True))
+    written["scaling"].write_text(html.render(scaling_document(study)), "utf-8")
+    written["blocks"].write_text(html.render(document()), "utf-8")
+    run, comparison = (
+        sorted((folder / "public").glob(f"{kind}-*"))[0] for kind in ("run", "compare")
+    )
+    site = (folder / "public" / "index.html", run, comparison)
+    return {**dict(zip(SITE, site, strict=True)), **written}
 
 
 @pytest.fixture(params=["light", "dark"])
