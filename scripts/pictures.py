@@ -2,10 +2,10 @@
 
     uv run python scripts/pictures.py
 
-The pages are those of docs/examples; the index of a site and the pages of layers and of an inventory
-are made from tables, archives and dumps in tests/recorded. Debian's Chromium renders them in a wide window in light and
-dark colours, and in one as narrow as a phone. `tests/docs/test_pictures.py` checks that the list is
-complete.
+The pages are those of docs/examples; the index of a site and the pages of layers and of an
+inventory are made from tables, archives and dumps in tests/recorded. Debian's Chromium renders them
+in a wide window in light and dark colours, and in one as narrow as a phone.
+`tests/docs/test_pictures.py` checks that the list is complete.
 """
 
 from __future__ import annotations

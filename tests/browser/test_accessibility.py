@@ -24,8 +24,8 @@ CEPH = DUMPS / "ceph-multi-az"
 UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 SITE = ("index", "run", "comparison")
 KINDS = (
-    *SITE, "ranking", "recommendation", "layers", "inventory", "differences", "kubernetes", "scaling",
-    "blocks",
+    *SITE, "ranking", "recommendation", "layers", "inventory", "differences", "kubernetes",
+    "scaling", "blocks",
 )  # fmt: skip
 
 
