@@ -22,6 +22,8 @@ READERS = {
     "archive/scrub.py": "redaction",
     "archive/trial.py": "archive",
     "archive/verify.py": "archive",
+    # Its record is of the folder's owner; of its pages only the seal is read.
+    "cli/site_folder.py": "page",
     "cli/verify.py": "page",
     "engines/fio/outcome.py": "fio-json",
     "files.py": "archive",

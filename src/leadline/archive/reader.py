@@ -175,9 +175,13 @@ class Run:
         folder = self._own(self.path / layout.INVENTORY)
         pattern = Path(layout.stacks_file("*")).name
         kept = [read_record(path, Stacks) for path in sorted(folder.glob(pattern))]
-        return {
+        found = {
             stack.target: stack.layers for record in kept for stack in record.stacks if stack.layers
         }
+        unknown = found.keys() - {target.name for target in self.plan.targets}
+        if unknown:
+            raise damaged(f"{min(unknown)!r} has layers, and the plan lacks that target", self.path)
+        return found
 
     def system_dumps(self, moment: Literal["start", "end"], name: str) -> dict[str, bytes]:
         """Read the raw dumps of a cluster at the start or end of the run; empty without any.

@@ -44,7 +44,7 @@ def _find(name: str, folder: Path) -> Run:
     by_age = {"@latest": -1, "@previous": -2}
     if name in by_age:
         # Within a second two runs differ in their suffix only; the manifest knows the order.
-        ordered = sorted(runs, key=_age)
+        ordered = sorted(runs, key=age)
         if len(ordered) < -by_age[name]:
             raise _not_found(f"there is no {name} run in {folder}", runs)
         return ordered[by_age[name]]
@@ -59,8 +59,8 @@ def _find(name: str, folder: Path) -> Run:
     raise _not_found(f"there is no run {name!r} in {folder}", runs)
 
 
-def _age(run: Run) -> tuple[str, str]:
-    """Sorts by time of creation; a run whose manifest is damaged counts by its name alone."""
+def age(run: Run) -> tuple[str, str]:
+    """Order runs by time of creation; a run whose manifest is damaged counts by its name alone."""
     try:
         return run.manifest.created_at, run.path.name
     except LeadlineError:

@@ -35,6 +35,7 @@ VERBS = {
     "layers": "Show where the I/O goes: what each layer below a target did, and why.",
     "recommend": "Say which target to use for databases, backups ..., why, and what it costs.",
     "report": "Write a run as a page (HTML), Markdown, JSON or CSV.",
+    "site": "Write a folder of runs as a static site: index, run pages, comparisons.",
     "inventory": "Say what a cluster is: versions, pools, placement groups and why, health.",
     "pools": "Create the study's pools on a cluster, with a failure domain that fits; undo it.",
     "lab": "Bring a real, ephemeral Ceph cluster up on this machine, with zones and delay.",

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
-    A page that `leadline report` wrote is made once more from its archives, which are verified
-    first: every number of it must come out the same.
+    A page that `leadline report` or `leadline site` wrote is made once more from its archives,
+    which are verified first: every number of it must come out the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
@@ -78,6 +78,11 @@ def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
         raise LeadlineError(
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
         ) from error
+    if kept.site is not None:
+        from leadline.cli.site import index_again
+
+        numbers, problems = check_page(kept, rendered(index_again(kept.site, runs)))
+        return [(str(path), Verification(files=0, numbers=numbers, problems=problems))]
     archives = [find_run(name, runs) for name in kept.runs]
     with judging(archives) as (judge, verified):
         written = _once_more(kept, archives, runs, judge, verified)

@@ -21,7 +21,7 @@ from leadline.report.document import (
     Table,
 )
 from leadline.report.marks import Marks
-from leadline.report.words import MISSING, NOT_SHOWN, absence_text, value_text, value_with_unit
+from leadline.report.words import MISSING, NOT_SHOWN, absence_text, value_text
 
 # A page cuts longer names; the tooltip has the whole name.
 _LONG_NAME = 60
@@ -156,16 +156,27 @@ def number_cell(
     if metric.value is None:
         text = MISSING if figure.missing and metric.metric is rate else NOT_SHOWN
         return Cell(text=text, note=absence_text(metric), marks=labels, missing=True)
-    notes = []
-    if metric.low is not None and metric.high is not None and len(metric.trials) > 1:
-        low = value_text(metric.metric, metric.low)
-        high = value_with_unit(metric.metric, metric.high)
-        notes.append(f"trials from {low} to {high}")
+    notes = [note] if (note := trials_note(metric)) else []
     if metric.interval:
         low, high = (value_text(metric.metric, end) for end in metric.interval)
         notes.append(f"95 % interval {low} to {high}")
     text = value_text(metric.metric, metric.value)
     return Cell(text=text, sort=metric.value, marks=labels, note="; ".join(notes))
+
+
+# More trials are a range.
+_TRIALS_LISTED = 6
+
+
+def trials_note(metric: MetricFigure) -> str:
+    """Word the values of the trials: each, or the range of many; empty for one."""
+    values = [trial.value for trial in metric.trials if trial.value is not None]
+    if len(values) < 2:
+        return ""
+    if len(values) <= _TRIALS_LISTED:
+        return f"trials {', '.join(value_text(metric.metric, value) for value in values)}"
+    low, high = (value_text(metric.metric, end) for end in (min(values), max(values)))
+    return f"{len(values)} trials from {low} to {high}"
 
 
 def trials_cell(figure: CellFigure, marks: Marks) -> Cell:

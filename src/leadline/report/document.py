@@ -61,7 +61,7 @@ class Gauge:
 class Cell:
     """One table cell. `sort` orders the rows and is None where there is no value; `note` explains
     the text in a sentence; `missing` marks a text in place of an absent number. A page draws the
-    `gauge` next to the text."""
+    `gauge` next to the text. `link` is a file next to the page; its name needs no escape."""
 
     text: str
     sort: float | str | None = None
@@ -69,6 +69,7 @@ class Cell:
     note: str = ""
     missing: bool = False
     gauge: Gauge | None = None
+    link: str = ""
 
     @property
     def severity(self) -> Severity | None:

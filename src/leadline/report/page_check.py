@@ -27,6 +27,7 @@ from leadline.files import DOCUMENT, MEMORY_BYTES
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import ShowOutput
+from leadline.report.answers.site import SiteOutput
 from leadline.report.render.html import open_page
 from leadline.version import __version__
 
@@ -59,8 +60,8 @@ _LONGEST_EXCERPT = 120
 class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
-    `comparison` of what is the page of one run, and `ranked` of what is no ranking. `intact`: its
-    bytes are those that were written."""
+    `comparison` of what is the page of one run, `ranked` of what is no ranking, and `site` of what
+    is no index. `intact`: its bytes are those that were written."""
 
     version: str
     intact: bool
@@ -69,6 +70,7 @@ class Page:
     runs: tuple[str, ...]
     comparison: CompareOutput | None
     ranked: RankOutput | RecommendOutput | None = None
+    site: SiteOutput | None = None
 
 
 def read_page(name: str, html: str) -> Page:
@@ -81,10 +83,13 @@ def read_page(name: str, html: str) -> Page:
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
-    for model in (ShowOutput, CompareOutput, RankOutput, RecommendOutput):
+    for model in (ShowOutput, CompareOutput, RankOutput, RecommendOutput, SiteOutput):
         require_known_version(answer, schema_of(model), name)
+    site: SiteOutput | None = None
     try:
-        comparison, ranked, runs = _asked(answer)
+        if isinstance(answer, dict) and answer.get("schema") == schema_of(SiteOutput):
+            site = _site(answer)
+        comparison, ranked, runs = (None, None, ()) if site else _asked(answer)
     except (ValueError, KeyError):
         generator = None
     if generator is None or not isinstance(answer, dict):
@@ -103,7 +108,16 @@ def read_page(name: str, html: str) -> Page:
         runs=runs,
         comparison=comparison,
         ranked=ranked,
+        site=site,
     )
+
+
+def _site(answer: dict[str, Any]) -> SiteOutput:
+    """The answer of an index. Raises ValueError for another."""
+    site = SiteOutput.model_validate(answer)
+    if not (0 < site.band < 1 and 0 <= site.between_runs < 1 and site.runs):
+        raise ValueError
+    return site
 
 
 def _asked(

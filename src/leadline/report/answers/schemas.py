@@ -17,6 +17,7 @@ from leadline.report.answers.run import (
     VerifyOutput,
 )
 from leadline.report.answers.scaling import ScaleOutput
+from leadline.report.answers.site import SiteOutput
 from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
 
 SCHEMAS: dict[str, type[BaseModel]] = {
@@ -35,5 +36,6 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "run": RunOutput,
     "scale": ScaleOutput,
     "show": ShowOutput,
+    "site": SiteOutput,
     "verify": VerifyOutput,
 }

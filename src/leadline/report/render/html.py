@@ -65,22 +65,26 @@ def render(
     The page's script and style are allowed by their hashes alone: a script in a name would not
     run even if it were not escaped. The last line is the SHA-256 of all lines above.
     """
-    paper, script = _source("print.css"), _without_comments(_source("page.js"))
+    paper = _source("print.css")
+    still = ready_to_print or picture
+    content = {"document": printable(document), "downloads": () if still else downloads}
+    body = _environment(still).get_template("body").render(content)
+    script = "" if still else _needed_script(body)
     style = _source("chart.css") + _source("page.css")
     style += paper if ready_to_print else f"@media print{{{paper}}}\n"
-    still = ready_to_print or picture
+    style = _needed_style(style, body, script)
     page = (
         _environment(still)
         .get_template("page")
         .render(
-            document=printable(document),
+            content,
             version=__version__,
+            body=Markup(body),
             definitions=Markup(DEFINITIONS),
             style=Markup(style),
             script=Markup(script),
             style_hash=_source_hash(style),
             script_hash=_source_hash(script),
-            downloads=() if still else downloads,
         )
     )
     return seal_page(_with_shared_axes(page.rstrip("\n") + "\n"))
@@ -167,10 +171,38 @@ def _source(name: str) -> str:
     return (resources.files("leadline.report") / "templates" / name).read_text("utf-8")
 
 
-def _without_comments(script: str) -> str:
-    """Leave out comment lines and indentation: each page holds the script."""
+_PART = re.compile(r"(?ms)^ *// If the page has (\S+):\n(.*?)^ *// End of that\.\n")
+
+
+def _needed_script(body: str) -> str:
+    """The script without the parts for what a page lacks, comment lines and indentation: each page
+    holds it."""
+    script = _PART.sub(lambda found: found[2] if found[1] in body else "", _source("page.js"))
     lines = (line.strip() for line in script.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+
+
+_STYLE_RULE = re.compile(r"([^{}@]+)\{([^{}]*)\}")
+# `:is(.n2, .n4)`: a comma within it does not end a selector.
+_CLASSES_OF_FUNCTION = re.compile(r"\([^)]*[.,]")
+_EMPTY_MEDIA = re.compile(r"@media[^{}]*\{\s*\}\n?")
+_CLASS = re.compile(r"\.([a-z][\w-]*)")
+_WORDS = re.compile(r"[\w-]+")
+_CLASSES_USED = re.compile(r'class="([^"]*)"')
+
+
+def _needed_style(style: str, body: str, script: str) -> str:
+    """The rules of a style sheet whose classes a page has, or its script names."""
+    used = " ".join({*_CLASSES_USED.findall(body), *_CLASSES_USED.findall(DEFINITIONS)})
+    words = {*used.split(), *_WORDS.findall(script)}
+
+    def needed(rule: re.Match[str]) -> str:
+        if _CLASSES_OF_FUNCTION.search(rule[1]):
+            return rule[0]
+        kept = [one for one in rule[1].split(",") if words.issuperset(_CLASS.findall(one))]
+        return f"{','.join(kept)}{{{rule[2]}}}" if kept else ""
+
+    return _EMPTY_MEDIA.sub("", _STYLE_RULE.sub(needed, style))
 
 
 # Compiling takes longer than filling in a small page.
@@ -179,8 +211,9 @@ def _environment(ready_to_print: bool) -> Environment:
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
+        extensions=["jinja2.ext.loopcontrols"],
         loader=DictLoader(
-            {name: _source(f"{name}.html.j2") for name in ("page", "blocks", "fragment")}
+            {name: _source(f"{name}.html.j2") for name in ("page", "body", "blocks", "fragment")}
         ),
     )
     environment.globals.update(
@@ -291,6 +324,8 @@ def _cells(
         classes = ["n"] if number else []
         if cell.severity is Severity.ERROR:
             classes.append("bad")
+        if cell.missing and not cell.link:
+            classes.append("absent word" if len(cell.text) > 1 else "absent")
         if column.scale or cell.gauge:
             classes.append("drawn")
         if column.title == "verdict" and (style := verdict_style(cell.text)):
@@ -329,10 +364,11 @@ def _sort_key(cell: Cell, *, number: bool) -> str:
 
 
 def _text(cell: Cell) -> str:
-    if cell.missing:
-        word = " word" if len(cell.text) > 1 else ""
-        return f'<bdi class="absent{word}">{sentence(cell.text)}</bdi>'
-    if cell.severity is Severity.ERROR:
+    if cell.link:
+        return Markup('<bdi dir="ltr"><a href="{}">{}</a></bdi>').format(
+            cell.link, sentence(cell.text)
+        )
+    if cell.severity is Severity.ERROR and not cell.missing:
         return f"<bdi>{sentence(cell.text)}</bdi>"
     return isolated(cell.text)
 

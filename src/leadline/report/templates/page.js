@@ -47,6 +47,8 @@
     notify();
   };
 
+  const restorers = [];
+
   // Sorting: rows without a value always last.
   const sortable = all("table.filterable");
   const given = new Map(sortable.map((table) => [table, [...table.tBodies[0].rows]]));
@@ -60,6 +62,7 @@
       const cell = row.cells[column];
       return [row, (cell.dataset.sort ?? (number ? "" : cell.textContent)) || undefined];
     }));
+    fold();
     const rows = [...table.tBodies[0].rows];
     rows.sort((a, b) => {
       const x = keys.get(a), y = keys.get(b);
@@ -86,9 +89,15 @@
     }
   };
 
-  // Filter: every word must be found in a row, or in the headings above it.
+  // Filter: every word must be found in a row or in the headings above it, and every chosen target,
+  // workload and level in the column of that name; a chart has them in its labels.
   const box = document.getElementById("filter");
   const count = document.getElementById("filter-count");
+  const kinds = ["target", "workload", "level"];
+  const kindOf = (head) => {
+    const title = head.firstElementChild ? head.firstElementChild.textContent : "";
+    return kinds.find((kind) => title === kind || title === kind + "s");
+  };
   const heading = (row) => {
     const names = [];
     const part = row.closest("[data-part]");
@@ -99,37 +108,123 @@
     return names.join(" ").toLowerCase() + " ";
   };
   let lines = null;
+  const values = new Map(kinds.map((kind) => [kind, new Set()]));
   const collect = () => {
     const names = new Map();
-    lines = all("table.filterable tbody tr, .rows > li").map((row) => {
+    let group = null;
+    lines = all("table.filterable tbody tr, .rows > li, .curves > figure").map((row) => {
       const holder = row.parentElement;
-      if (!names.has(holder)) names.set(holder, heading(row));
-      return { row, holder, text: names.get(holder) + row.textContent.toLowerCase() };
+      if (!names.has(holder)) { names.set(holder, heading(row)); group = null; }
+      const own = [...row.children].map((child) => child.textContent).join(" ").toLowerCase();
+      const line = { row, holder, text: names.get(holder) + (own || row.textContent.toLowerCase()) };
+      if (row.className === "group") { line.below = []; group = line; }
+      else if (group) { line.text += " " + group.row.textContent.toLowerCase(); group.below.push(row); }
+      return line;
     });
+    for (const table of sortable) {
+      [...table.tHead.rows[0].cells].forEach((head, column) => {
+        const kind = kindOf(head);
+        if (!kind) return;
+        for (const row of given.get(table)) {
+          const text = row.cells[column].textContent;
+          const parts = head.textContent.startsWith(kind + "s") ? text.split(", ") : [text];
+          parts.forEach((part) => values.get(kind).add(part));
+        }
+      });
+    }
   };
+  const within = (text, name) => {
+    const quoted = name.toLowerCase().replace(/[^\w\s]/g, "\\$&");
+    return new RegExp("(^|[^\\w-])" + quoted + "(?![\\w-])").test(text);
+  };
+  const picked = new Map();
   const filter = () => {
     const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
-    if (!lines) { if (!words.length) return; collect(); }
+    const names = [...picked.values()].map((select) => select.value).filter(Boolean);
+    const narrowed = words.length + names.length > 0;
+    if (!lines) { if (!narrowed) return; collect(); }
+    fold();
     const left = new Map();
     let shown = 0, of = 0;
-    for (const { row, holder, text } of lines) {
-      const fits = words.every((word) => text.includes(word));
-      row.hidden = !fits;
-      left.set(holder, (left.get(holder) || 0) + fits);
-      if (row.tagName === "TR" && !holder.closest(".unchosen")) { of += 1; shown += fits; }
+    const fits = ({ text }) =>
+      words.every((word) => text.includes(word)) && names.every((name) => within(text, name));
+    for (const line of lines) if (!line.below) line.row.hidden = !fits(line);
+    for (const { row, holder, below } of lines) {
+      if (below) { row.hidden = below.every((one) => one.hidden); continue; }
+      left.set(holder, (left.get(holder) || 0) + !row.hidden);
+      if (row.tagName === "TR" && !holder.closest(".unchosen")) { of += 1; shown += !row.hidden; }
     }
     for (const [holder, rows] of left) {
-      (holder.closest("figure") || holder.closest(".scroll")).hidden = !rows;
+      (holder.closest("figure") || holder.closest(".scroll") || holder).hidden = !rows;
     }
     for (const part of all("[data-part]")) {
       const inside = [...left].filter(([holder]) => part.contains(holder));
       part.hidden = inside.length > 0 && inside.every(([, rows]) => !rows);
     }
-    count.textContent = words.length ? shown + " of " + of + " rows" : "";
+    count.textContent = narrowed ? shown + " of " + of + " rows" : "";
   };
   if (!document.querySelector("table.filterable, .rows")) box.parentElement.hidden = true;
   box.addEventListener("input", () => { filter(); remember("filter", box.value.trim()); });
-  const restoreFilter = () => { box.value = chosen.get("filter") || ""; filter(); };
+
+  // Selectors of the targets, workloads and levels that tables name.
+  const MOST_OPTIONS = 200;
+  const select = (kind) => {
+    const names = [...values.get(kind)].filter(Boolean);
+    if (names.length < 2 || names.length > MOST_OPTIONS) return;
+    const made = document.createElement("select");
+    made.id = "only-" + kind;
+    made.setAttribute("aria-label", "Show one " + kind);
+    made.append(new Option("every " + kind, ""), ...names.map((name) => new Option(name, name)));
+    made.addEventListener("change", () => { filter(); remember(made.id, made.value); });
+    picked.set(kind, made);
+    box.before(made);
+  };
+  collect();
+  kinds.forEach(select);
+  const restoreFilter = () => {
+    box.value = chosen.get("filter") || "";
+    for (const made of picked.values()) {
+      made.value = chosen.get(made.id) || "";
+      if (made.selectedIndex < 0) made.selectedIndex = 0;
+    }
+    filter();
+  };
+
+  // The trials and the interval of each number of a row, below it.
+  const fold = () => all("tr.more").forEach((row) => {
+    row.previousElementSibling.querySelector("[aria-expanded]").ariaExpanded = "false";
+    row.remove();
+  });
+  const unfold = (row, heads) => {
+    const made = document.createElement("tr");
+    made.className = "more";
+    const cell = made.insertCell();
+    cell.colSpan = row.cells.length;
+    [...row.cells].forEach((one, column) => {
+      const name = heads[column].firstElementChild.textContent;
+      if (one.title) cell.append(name + ": " + one.title, document.createElement("br"));
+    });
+    row.after(made);
+  };
+  for (const table of sortable) {
+    const heads = table.tHead.rows[0].cells;
+    for (const row of given.get(table)) {
+      const cells = [...row.cells];
+      if (!cells.slice(1).some((cell) => cell.title && cell.classList.contains("n"))) continue;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "unfold";
+      button.ariaExpanded = "false";
+      button.ariaLabel = "Details of " + cells.slice(0, 4).map((cell) => cell.textContent).join(" ");
+      cells[0].prepend(button);
+      row.addEventListener("click", (event) => {
+        if (event.target.closest("a") || String(getSelection())) return;
+        const open = button.ariaExpanded === "true";
+        fold();
+        if (!open) { unfold(row, heads); button.ariaExpanded = "true"; }
+      });
+    }
+  }
 
   // Choices: of the parts that belong to one, only the chosen is shown.
   const selectors = all("select[data-chooses]");
@@ -154,6 +249,7 @@
   }
   const restoreChoices = () => selectors.forEach((one) => set(one, chosen.get(one.id)));
 
+  // If the page has data-heat=:
   // Heat maps: shades and ratios against the row that the reader names (as charts/heat.py).
   const ratioText = (ratio) => {
     const digits = ratio < 10 ? 2 : ratio < 100 ? 1 : 0;
@@ -201,40 +297,124 @@
       shade(table, select.selectedIndex);
     }
   };
+  restorers.push(restoreBaselines);
+  // End of that.
 
   // A table can be copied for a spreadsheet (TSV) or an issue (Markdown), as it is shown. A text that
   // a spreadsheet takes for a formula gets a ' in front.
   const texts = (row, markdown) => [...row.cells].map((cell) => {
     const shown = cell.cloneNode(true);
-    all(".mark", shown).forEach((mark) => mark.remove());
+    all(".mark, button", shown).forEach((mark) => mark.remove());
     const text = shown.textContent.trim().replace(/\s+/g, " ");
     if (markdown) return text.replace(/[\\|`*_<>[\]]/g, "\\$&");
     return !cell.classList.contains("n") && /^[=+\-@＝＋－＠]/.test(text) ? "'" + text : text;
   });
   const copied = (table, markdown) => {
-    const body = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    const body = [...table.tBodies[0].rows].filter((row) => !row.hidden && row.className !== "more");
     const rows = [table.tHead.rows[0], ...body].map((row) => texts(row, markdown));
     if (!markdown) return rows.map((row) => row.join("\t") + "\n").join("");
     rows.splice(1, 0, rows[0].map(() => "---"));
     return rows.map((row) => "| " + row.join(" | ") + " |\n").join("");
   };
+  const copyButton = (caption, form, what, copy) => {
+    if (!navigator.clipboard) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.dataset.form = form;
+    button.setAttribute("aria-label", "Copy this " + what + " as " + form);
+    button.addEventListener("click", async () => {
+      await copy();
+      button.dataset.form = "copied";
+      setTimeout(() => { button.dataset.form = form; }, 1200);
+    });
+    caption.append(button);
+  };
   for (const table of all(".scroll table:not(.dots):not(.heat)")) {
     const caption = table.createCaption();
     for (const form of ["TSV", "Markdown"]) {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "copy";
-      button.dataset.form = form;
-      button.setAttribute("aria-label", "Copy this table as " + form);
-      button.addEventListener("click", async () => {
-        await navigator.clipboard.writeText(copied(table, form === "Markdown"));
-        button.dataset.form = "copied";
-        setTimeout(() => { button.dataset.form = form; }, 1200);
-      });
-      if (navigator.clipboard) caption.append(button);
+      const write = () => copied(table, form === "Markdown");
+      copyButton(caption, form, "table", () => navigator.clipboard.writeText(write()));
     }
   }
 
+  // A chart can be copied as it is shown: its drawings in place, its texts as text.
+  const drawing = (figure) => {
+    const frame = figure.getBoundingClientRect();
+    const edge = 8;
+    const made = ["", "width", "height"].map((key) => Math.ceil(frame[key] + 2 * edge) || 0);
+    const root = document.createElementNS(figure.querySelector("svg").namespaceURI, "svg");
+    const add = (name, attributes, inside) => {
+      const node = document.createElementNS(root.namespaceURI, name);
+      for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+      node.append(...[].concat(inside || []));
+      root.append(node);
+      return node;
+    };
+    root.setAttribute("class", "picture");
+    root.setAttribute("width", made[1]);
+    root.setAttribute("height", made[2]);
+    root.dataset.theme = dark() ? "dark" : "light";
+    add("style", {}, document.querySelector("style").textContent);
+    const shapes = document.querySelector("svg.defs");
+    if (shapes) root.append(...shapes.cloneNode(true).childNodes);
+    add("rect", { class: "paper", width: made[1], height: made[2] });
+    const walk = (node) => {
+      for (const child of node.childNodes) {
+        const range = document.createRange();
+        range.selectNode(child);
+        const at = range.getBoundingClientRect();
+        const x = at.left - frame.left + edge, y = at.top - frame.top + edge;
+        if (!at.width || node.closest("button, select")) continue;
+        if (child.nodeType === 3) {
+          const look = getComputedStyle(node);
+          const font = { "font-size": look.fontSize, "font-weight": look.fontWeight };
+          add("text", { x, y: y + at.height * 0.78, fill: look.color, ...font }, child.textContent);
+        } else if (child.tagName === "svg") {
+          const copy = child.cloneNode(true);
+          const own = child.getBoundingClientRect();
+          copy.setAttribute("x", own.left - frame.left + edge);
+          copy.setAttribute("y", own.top - frame.top + edge);
+          copy.setAttribute("width", own.width);
+          copy.setAttribute("height", own.height);
+          copy.setAttribute("overflow", "visible");
+          const holder = child.closest(".axis, .plot");
+          add("g", { class: holder ? holder.className : "" }, copy);
+        } else walk(child);
+      }
+    };
+    walk(figure);
+    // Charts share axes, which are in the first of them.
+    for (const use of all("use", root)) {
+      const name = use.getAttribute("href");
+      const origin = root.querySelector(name) || document.querySelector(name);
+      if (!root.contains(origin)) add("defs", {}, origin.cloneNode(true));
+    }
+    return { text: new XMLSerializer().serializeToString(root), width: made[1], height: made[2] };
+  };
+  const painted = async ({ text, width, height }) => {
+    const image = new Image();
+    image.src = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * width;
+    canvas.height = 2 * height;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    URL.revokeObjectURL(image.src);
+    return new Promise((ready) => canvas.toBlob(ready, "image/png"));
+  };
+  for (const caption of all("figure > figcaption")) {
+    for (const form of ["SVG", "PNG"]) {
+      copyButton(caption, form, "chart", async () => {
+        const made = drawing(caption.parentElement);
+        if (form === "SVG") return navigator.clipboard.writeText(made.text);
+        const type = "image/png";
+        return navigator.clipboard.write([new ClipboardItem({ [type]: painted(made) })]);
+      });
+    }
+  }
+
+  // If the page has data-download=:
   // Downloads lie in this page, packed.
   const unpacked = async (source) => {
     const bytes = Uint8Array.from(atob(source.textContent), (one) => one.charCodeAt(0));
@@ -252,6 +432,8 @@
     });
   }
 
+  // End of that.
+
   // A link to a part shows it: what it is folded in opens, what is not chosen is chosen.
   const show = (id) => {
     const part = id && document.getElementById(id);
@@ -267,7 +449,8 @@
     part.scrollIntoView();
   };
   const restore = () => {
-    restoreTheme(); restoreSorts(); restoreChoices(); restoreBaselines(); restoreFilter();
+    restoreTheme(); restoreSorts(); restoreChoices(); restorers.forEach((one) => one());
+    restoreFilter();
   };
   addEventListener("hashchange", () => {
     const now = parsed();

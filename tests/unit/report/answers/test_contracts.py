@@ -37,6 +37,7 @@ from leadline.report.answers.layers import layers_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
 from leadline.report.answers.schemas import SCHEMAS
+from leadline.report.answers.site import SiteOutput, site_comparison, site_run
 from leadline.report.answers.systems import (
     LabOutput,
     OnePoolOutput,
@@ -122,6 +123,12 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
             study([run], lambda one: (cells, findings), limit=parse_latency_limit("p99<5ms"))
         ),
         "show": contracts.show_output(run, cells, findings, trials=True),
+        "site": SiteOutput(
+            band=0.05,
+            between_runs=0.05,
+            runs=[site_run(run, "run-r.html", cells, verify(run))],
+            comparisons=[site_comparison(compare(*sides, by=By.RUN), "compare-r.html")],
+        ),
         "verify": contracts.verify_output(verify(run)),
     }
 

@@ -10,7 +10,7 @@ from functools import partial
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.verdicts import Evidence
 from leadline.metrics import Metric, Op
-from leadline.report.cells import absent, number_column, records_table, word
+from leadline.report.cells import absent, number_column, records_table, trials_note, word
 from leadline.report.document import (
     Block,
     Cell,
@@ -67,12 +67,7 @@ def _value(cell: ComparedCell, system: int, marks: Marks, unit: str) -> Cell:
         text = MISSING if row.missing else NOT_SHOWN
         return Cell(text=text, note=absence_text(figure), marks=labels, missing=True)
     text = (value_text if unit else value_with_unit)(figure.metric, figure.value)
-    values = [trial.value for trial in figure.trials if trial.value is not None]
-    note = ""
-    if len(values) > 1:
-        low, high = (value_text(figure.metric, end) for end in (min(values), max(values)))
-        note = f"{len(values)} trials from {low} to {high}"
-    return Cell(text=text, sort=figure.value, marks=labels, note=note)
+    return Cell(text=text, sort=figure.value, marks=labels, note=trials_note(figure))
 
 
 def _interval(cell: ComparedCell, system: int) -> Cell:

@@ -50,7 +50,7 @@ _Shown: TypeAlias = tuple[CellFigure, MetricFigure]
 
 def run_front(run: Run, figures: Sequence[CellFigure]) -> tuple[Block, ...]:
     """Build the first screen; empty where nothing was measured."""
-    rates = _rates(run, figures)
+    rates = rates_of(run, figures)
     if not any(metric.value is not None for _, metric in rates):
         return ()
     kinds = len({(figure.workload, figure.op) for figure, _ in rates})
@@ -60,8 +60,8 @@ def run_front(run: Run, figures: Sequence[CellFigure]) -> tuple[Block, ...]:
     return (Tiles(tiles=tuple(run_tiles(run, figures))), *_panels(rates), *rest)
 
 
-def _rates(run: Run, figures: Sequence[CellFigure]) -> list[_Shown]:
-    """Pair each figure with its rate: IOPS, or bandwidth for large blocks."""
+def rates_of(run: Run, figures: Sequence[CellFigure]) -> list[_Shown]:
+    """Pair each figure of an operation with its rate: IOPS, or bandwidth for large blocks."""
     workloads = {cell.workload.name: cell.workload for cell in run.plan.cells}
     return [
         (figure, figure.metric(usual_rate(workloads.get(figure.planned_workload))))
@@ -79,7 +79,7 @@ def _where(figure: CellFigure) -> str:
 
 def run_tiles(run: Run, figures: Sequence[CellFigure]) -> Iterable[Tile]:
     """Yield the highest rates of two operations, the lowest p99 latency, and trust."""
-    rates = _rates(run, figures)
+    rates = rates_of(run, figures)
     accepted = [shown for shown in rates if usable(shown[1])]
     for op in [op for op in _OPS if any(figure.op is op for figure, _ in rates)][:2]:
         yield _fastest(op, [shown for shown in accepted if shown[0].op is op])
@@ -209,7 +209,7 @@ def run_strips(
     for op in _OPS[:3]:
         own = [
             shown
-            for shown in _rates(run, figures)
+            for shown in rates_of(run, figures)
             if shown[0].op is op and shown[1].value is not None and over_time(run, shown[0])
         ]
         drawn = keep_largest(own, _value, MOST_STRIPS)

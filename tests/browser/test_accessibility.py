@@ -1,0 +1,236 @@
+"""Every kind of page passes axe-core in both colour schemes, and works by keyboard and on paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from every_block import document
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from leadline.cli.main import main
+from leadline.report.pages.scaling.page import scaling_document
+from leadline.report.render import html
+from tests.conftest import RECORDED
+from tests.unit.inventory.kubernetes.conftest import CLUSTERS
+from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
+
+pytestmark = pytest.mark.browser
+AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text("utf-8")
+DUMPS = RECORDED.parent
+CEPH = DUMPS / "ceph-multi-az"
+UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+SITE = ("index", "run", "comparison")
+KINDS = (
+    *SITE, "ranking", "recommendation", "layers", "inventory", "differences", "kubernetes",
+    "scaling", "blocks",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One page of each kind, of two runs on recorded output."""
+    folder = tmp_path_factory.mktemp("kinds")
+    runs = ("--runs", str(folder / "runs"))
+    given = ("--profile", "quick", "--repeats", "2", "--runtime", "2s", "--ramp", "0")
+    rest = ("--size", "64M", "--no-prefill", "--quiet", "--replay", str(RECORDED), *runs)
+    where = []
+    for name in ("fast", "slow"):
+        (folder / name).mkdir()
+        where += ["--target", f"{name}=dir:{folder / name}"]
+    for name in ("before", "after"):
+        assert main(["run", *given, *where, "--name", name, *rest]) < 2
+    assert main(["site", str(folder / "runs"), "-o", str(folder / "public")]) == 0
+    written = {kind: folder / f"{kind}.html" for kind in KINDS[len(SITE) :]}
+    calls: dict[str, tuple[object, ...]] = {
+        "ranking": ("rank", *runs),
+        "recommendation": ("recommend", "--for", "database", *runs),
+        "layers": ("layers", *runs),
+        "inventory": ("inventory", "--from-dir", CEPH),
+        "differences": ("inventory", "--from-dir", CEPH, "--against", DUMPS / "ceph-single-az"),
+        "kubernetes": ("inventory", "--from-dir", CLUSTERS / "odf-multi-zone"),
+    }
+    for kind, words in calls.items():
+        assert main([*map(str, words), "-o", str(written[kind])]) in (0, 6)
+    study = study_of(run_of(*saturating(), *saturating(target="other", scale=1.7)))
+    written["scaling"].write_text(html.render(scaling_document(study)), "utf-8")
+    written["blocks"].write_text(html.render(document()), "utf-8")
+    run, comparison = (
+        sorted((folder / "public").glob(f"{kind}-*"))[0] for kind in ("run", "compare")
+    )
+    site = (folder / "public" / "index.html", run, comparison)
+    return {**dict(zip(SITE, site, strict=True)), **written}
+
+
+@pytest.fixture(params=["light", "dark"])
+def context(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    made = browser.new_context(
+        viewport={"width": 1280, "height": 900},
+        color_scheme=request.param,
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    yield made
+    made.close()
+
+
+def _opened(context: BrowserContext, path: Path, fragment: str = "") -> Page:
+    page = context.new_page()
+    page.goto(path.as_uri() + fragment)
+    return page
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_no_violation(context: BrowserContext, pages: dict[str, Path], kind: str) -> None:
+    page = _opened(context, pages[kind])
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(UNFOLD)
+        page.evaluate(AXE)
+        found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        assert len(found["passes"]) > 15
+        violations = [
+            (one["id"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"])
+            for one in found["violations"]
+        ]
+        assert violations == []
+
+
+def test_selectors_narrow_tables_and_charts_and_the_address_keeps_them(
+    context: BrowserContext, pages: dict[str, Path]
+) -> None:
+    page = _opened(context, pages["comparison"])
+    page.locator("#only-target").select_option("slow")
+    rows = page.locator("table.filterable:visible tbody tr:visible")
+    names = rows.locator("th").all_text_contents()
+    assert set(names) == {"slow"}
+    labels = page.locator("#overview .rows li:not(.group):visible .name").all_text_contents()
+    assert set(labels) == {"slow"}
+    again = _opened(context, pages["comparison"], "#" + page.url.partition("#")[2])
+    expect(again.locator("#only-target")).to_have_value("slow")
+    expect(again.locator("#filter-count")).to_have_text(page.locator("#filter-count").inner_text())
+    again.locator("#only-target").select_option("")
+    assert again.locator("table.filterable:visible tbody tr:visible").count() == 2 * len(names)
+
+
+def test_the_index_is_filtered_by_target_workload_and_word(
+    context: BrowserContext, pages: dict[str, Path]
+) -> None:
+    page = _opened(context, pages["index"])
+    runs = page.locator("#runs tbody tr:visible")
+    assert runs.count() == 2
+    page.locator("#filter").fill("before")
+    assert runs.count() == 1
+    page.locator("#filter").fill("")
+    page.locator("#only-workload").select_option("randread-4k")
+    assert runs.count() == 2
+    page.locator("#filter").fill("no such run")
+    expect(page.locator("#runs")).to_be_hidden()
+
+
+def test_the_index_leads_to_its_pages_without_script(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = _opened(context, pages["index"])
+    assert page.locator("#runs tbody tr:visible").count() == 2
+    expect(page.locator("#filter")).to_be_hidden()
+    page.locator("#runs a").first.click()
+    assert page.url.endswith(".html")
+    assert "Run perf-" in page.title()
+    context.close()
+
+
+def test_the_trials_of_a_row_unfold_by_keyboard_and_by_click(
+    context: BrowserContext, pages: dict[str, Path]
+) -> None:
+    page = _opened(context, pages["comparison"])
+    button = page.locator(".unfold:visible").first
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("tr.more")).to_contain_text("trials 20,130, 20,130")
+    expect(button).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr.more")).to_have_count(0)
+    page.locator("tr:has(.unfold):visible td").nth(2).click()
+    expect(page.locator("tr.more")).to_have_count(1)
+    page.locator("th[aria-sort] button:visible").first.click()
+    expect(page.locator("tr.more")).to_have_count(0)
+
+
+def test_a_chart_is_copied_as_svg_and_as_png(
+    context: BrowserContext, pages: dict[str, Path]
+) -> None:
+    page = _opened(context, pages["comparison"])
+    errors: list[str] = []
+    page.on("console", lambda one: errors.append(one.text))
+    figure = page.locator("figure:visible").first
+    button = figure.get_by_label("Copy this chart as SVG")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(button).to_have_attribute("data-form", "copied")
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text.startswith("<svg")
+    shown = page.evaluate(
+        """(text) => { const made = new DOMParser().parseFromString(text, "image/svg+xml");
+        return [made.querySelector("parsererror") === null, made.documentElement.textContent]; }""",
+        text,
+    )
+    assert shown[0]
+    assert "fast" in shown[1]
+    button = figure.get_by_label("Copy this chart as PNG")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(button).to_have_attribute("data-form", "copied")
+    size = page.evaluate(
+        """async () => { const [item] = await navigator.clipboard.read();
+        const image = await createImageBitmap(await item.getType("image/png"));
+        return [image.width, image.height]; }"""
+    )
+    assert size[0] > 600
+    assert size[1] > 100
+    assert errors == []
+
+
+def test_everything_is_reached_by_the_tab_key(
+    context: BrowserContext, pages: dict[str, Path]
+) -> None:
+    """Each focused control is seen: it has a size and an outline."""
+    page = _opened(context, pages["index"])
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        found = json.loads(
+            page.evaluate(
+                """(() => { const at = document.activeElement, look = getComputedStyle(at);
+                const box = at.getBoundingClientRect();
+                return JSON.stringify([at.id || at.className || at.tagName, box.width > 0,
+                look.outlineStyle !== "none", look.opacity !== "0"]); })()"""
+            )
+        )
+        if found[0] == "BODY":
+            break
+        reached.append(found)
+    names = [found[0] for found in reached]
+    assert {"only-target", "filter", "theme"} <= set(names)
+    assert all(all(found[1:]) for found in reached), reached
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_paper_has_no_controls_and_cuts_nothing(
+    context: BrowserContext, pages: dict[str, Path], kind: str
+) -> None:
+    page = _opened(context, pages[kind])
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 760, "height": 1000})
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    visible = page.locator("nav, .copy, .tools, .unfold, select").evaluate_all(
+        "(all) => all.filter((one) => one.getClientRects().length).map((one) => one.outerHTML)"
+    )
+    assert visible == []
+    wide = page.evaluate(
+        """[...document.querySelectorAll("main h1, main p, main li")].filter((one) =>
+        one.getClientRects().length && one.getBoundingClientRect().right > innerWidth + 1).length"""
+    )
+    assert wide == 0
