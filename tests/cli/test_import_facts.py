@@ -66,7 +66,7 @@ def test_the_published_study_is_compared_with_its_configuration(leadline: Leadli
     }
     assert "number of OSDs 24 OSDs" in told["identical"]
     assert "redundancy of all 7 targets" in told["identical"]
-    page = " ".join(leadline("compare", *BOTH).out.split())
+    page = " ".join(leadline("compare", *BOTH, "--details").out.split())
     assert "the only relevant difference among the given facts is failure domain" in page
     assert f"given by the user, not measured {FACTS.name}" in page
     assert "unknown for a system cores per node, memory per node, network" in page
@@ -220,7 +220,7 @@ def test_facts_of_one_system_are_held_against_the_inventory_of_the_other(
     told = answer(leadline, "compare", "study", "b")
     found = {one["path"]: (one["baseline"], one["candidate"]) for one in told["differences"]}
     assert found == {"topology.zones": ("1 zone", "3 zones")}
-    page = " ".join(leadline("compare", "study", "b").out.split())
+    page = " ".join(leadline("compare", "study", "b", "--details").out.split())
     assert "unknown for a system number of hosts" in page
 
 

@@ -92,7 +92,7 @@ def test_a_page_and_markdown_with_the_drawn_tree(leadline: Leadline, tmp_path: P
     page = tmp_path / "cluster.html"
     assert leadline(*given, "-o", page).status == 0
     html = page.read_text()
-    assert 'class="boxes"' in html
+    assert 'class="boxes' in html
     assert "osd.5" in html
     assert 'data-name="cluster.json"' in html
     refused(leadline(*given, "-o", page), 2, "output-unwritable")
