@@ -139,7 +139,7 @@ def _line(chart: LineChart, line: Line) -> str:
     drawn = (
         ""
         if look.stroke is Stroke.DOTS
-        else '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%" height="100%">'
+        else '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none">'
         f'<polyline class="{_stroke(look)}" points="{path}">'
         f"{titled(line.label)}</polyline></svg>"
     )

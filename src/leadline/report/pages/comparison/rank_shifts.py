@@ -30,7 +30,8 @@ _APART, _STEP = 0.09, 0.016
 
 
 def rank_shift_sections(comparison: Comparison) -> tuple[Section, ...]:
-    """Build the section of the rank shifts; none where they cannot be compared."""
+    """Build the section of the rank shifts, drawn where a rank moved; none where they cannot be
+    compared."""
     shifts = rank_shifts(comparison)
     if not shifts:
         return ()
@@ -51,7 +52,9 @@ def rank_shift_sections(comparison: Comparison) -> tuple[Section, ...]:
         (number_column("ranks gained"), _gained),
         ("rank intervals", _overlap),
     )
-    return (section("Rank shifts", "rank-shifts", _slopes(shifts, names, highest), shown),)
+    moved = any(shift.shift for shift in shifts)
+    slopes = _slopes(shifts, names, highest) if moved else None
+    return (section("Rank shifts", "rank-shifts", slopes, shown),)
 
 
 def _rank(standing: Standing) -> Cell:

@@ -63,7 +63,7 @@ def scaling_headline(study: ScalingStudy) -> str:
     if best is None or best.study.shape.peak is None:
         return f"{count_text(len(curves), 'load curve')}: no level has a usable throughput."
     counts = Counter(named.study.shape.saturated for named in curves)
-    words = {True: "saturate", False: "still grow", None: "are undecided"}
+    words = {True: "saturating", False: "still growing", None: "undecided"}
     states = [
         f"{'all' if number == len(curves) else number} {word}"
         for state, word in words.items()
@@ -71,7 +71,7 @@ def scaling_headline(study: ScalingStudy) -> str:
     ]
     top = value_with_unit(Metric.IOPS, best.study.shape.peak.iops)
     name = short(best.name, _NAME)
-    return f"{name} reaches {top}; of {len(curves)} load curves {listed(states)}."
+    return f"{name} reaches {top}; {len(curves)} load curves: {listed(states)}."
 
 
 def scaled(study: ScalingStudy) -> list[Growth]:

@@ -12,7 +12,7 @@ from leadline.plan.models import LatencyLimit
 from leadline.report.curves import latency_scale, linear_scale, log_axis, scale
 from leadline.report.document import Line, LineChart, Look, Pin, Rule, Scale, Stroke
 from leadline.report.pages.scaling.charts import placed, point_text, tail_of
-from leadline.report.pages.scaling.words import level_text, short_title
+from leadline.report.pages.scaling.words import short_title
 from leadline.report.words import value_text, value_with_unit
 
 # Curves with a larger ratio of their highest rates share a log axis.
@@ -178,8 +178,7 @@ def _trials(metric: Metric, curve: LoadCurve) -> _Points:
             if trial.value and latency:
                 rate = value_with_unit(Metric.IOPS, trial.value)
                 latency_text = f"{short_title(metric)} {value_text(metric, latency)}"
-                text = f"{level_text(point)}, trial {trial.trial}: {rate}, {latency_text}"
-                yield (trial.value, latency), text
+                yield (trial.value, latency), f"{trial.trial}: {rate}, {latency_text}"
 
 
 def _pins(panel: Panel, metric: Metric, hues: Sequence[int]) -> Iterator[Pin]:

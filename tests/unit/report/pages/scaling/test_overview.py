@@ -48,7 +48,7 @@ def test_the_headline_of_systems_has_speed_up_and_added_resource() -> None:
 def test_the_headline_of_several_curves_counts_their_ends() -> None:
     levels = [*saturating(), *(closed(one, *[100.0 * one] * 3, target="b") for one in (1, 2, 4))]
     said = scaling_headline(study_of(run_of(*levels)))
-    assert said.endswith("of 2 load curves 1 saturate and 1 still grow.")
+    assert said.endswith("2 load curves: 1 saturating and 1 still growing.")
 
 
 def test_tiles_of_a_curve() -> None:
