@@ -210,7 +210,8 @@
     const heads = table.tHead.rows[0].cells;
     for (const row of given.get(table)) {
       const cells = [...row.cells];
-      if (!cells.slice(1).some((cell) => cell.title && cell.classList.contains("n"))) continue;
+      const explained = (cell) => cell.title && cell.matches(".n:not(.absent)");
+      if (!cells.slice(1).some(explained)) continue;
       const button = document.createElement("button");
       button.type = "button";
       button.className = "unfold";
