@@ -102,39 +102,47 @@ def _too_fast(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
 
 def _disks_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether the disks below did far fewer reads than the jobs."""
-    whole, ran = evidence.trial.whole, evidence.longest_s
-    counted = whole.disk_reads if whole and not evidence.job.options.direct else None
-    # fio takes the last counts up to a quarter of a second before the end.
-    seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
-    if whole is None or counted is None or counted[1] >= SPARED * counted[0] * seen:
+    whole = evidence.trial.whole
+    requested, done = (whole and whole.disk_reads) or (0, 0)
+    if not _spared(evidence, requested, done):
         return None
-    requested, done = counted
-    # The disks count all jobs together: which of several were cached is unknown.
-    return RuleFinding(
-        severity=Severity.WARNING if len(whole.runtimes) > 1 else Severity.ERROR,
-        op=Op.READ,
-        evidence={"reads": requested, "disk_reads": done, "disk_share": done / requested},
-        message=f"The jobs did {requested:,} reads, the disks below {done:,} "
-        f"({done / requested:.0%}). Memory answered the rest.",
-        remedy=_DIRECT,
+    return _from_memory(
+        evidence,
+        {"reads": requested, "disk_reads": done, "disk_share": done / requested},
+        f"The jobs did {requested:,} reads, the disks below {done:,}",
     )
 
 
 def _disk_bytes_spared(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether the disks below read far fewer bytes than the jobs, also with read-ahead."""
-    whole, ran = evidence.trial.whole, evidence.longest_s
-    # Direct reads that no disk saw are those of holes (unwritten-reads).
-    counted = whole.disk_read_bytes if whole and not evidence.job.options.direct else None
-    seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
-    if whole is None or counted is None or counted[1] >= SPARED * counted[0] * seen:
+    whole = evidence.trial.whole
+    requested, done = (whole and whole.disk_read_bytes) or (0, 0)
+    if not _spared(evidence, requested, done):
         return None
-    requested, done = counted
+    return _from_memory(
+        evidence,
+        {"read_bytes": requested, "disk_read_bytes": done, "disk_share": done / requested},
+        f"The jobs read {format_size(requested)}, the disks below at most {format_size(done)}",
+    )
+
+
+def _spared(evidence: JobEvidence, requested: int, done: int) -> bool:
+    """Return whether the disks counted far less than the jobs. Direct reads that no disk saw are
+    those of holes (unwritten-reads)."""
+    ran = evidence.longest_s
+    # fio takes the last counts up to a quarter of a second before the end.
+    seen = max(0.0, 1 - UNSEEN_S / ran) if ran else 1.0
+    return not evidence.job.options.direct and done < SPARED * requested * seen
+
+
+def _from_memory(evidence: JobEvidence, counts: dict[str, float], counted: str) -> RuleFinding:
+    # The disks count all jobs together: which of several were cached is unknown.
+    several = evidence.trial.whole is not None and len(evidence.trial.whole.runtimes) > 1
     return RuleFinding(
-        severity=Severity.WARNING if len(whole.runtimes) > 1 else Severity.ERROR,
+        severity=Severity.WARNING if several else Severity.ERROR,
         op=Op.READ,
-        evidence={"read_bytes": requested, "disk_read_bytes": done, "disk_share": done / requested},
-        message=f"The jobs read {format_size(requested)}, the disks below at most "
-        f"{format_size(done)} ({done / requested:.0%}). Memory answered the rest.",
+        evidence=counts,
+        message=f"{counted} ({counts['disk_share']:.0%}). Memory answered the rest.",
         remedy=_DIRECT,
     )
 
