@@ -81,7 +81,7 @@ def command(runs: Path, folder: Path, band: float, between_runs: float, force: b
         leadline site -o public
         leadline site /srv/benchmarks -o /var/www/benchmarks
     """
-    archives = sorted(list_runs(runs), key=age)
+    archives = _oldest_first(runs)
     if not archives:
         raise LeadlineError(
             errors.RUN_NOT_FOUND,
@@ -121,40 +121,44 @@ def command(runs: Path, folder: Path, band: float, between_runs: float, force: b
 # --- which pages --------------------------------------------------------------------------------
 
 
-def _plan(archives: Sequence[Run], question: str) -> tuple[list[PlannedPage], dict[Path, str]]:
+def _oldest_first(runs: Path) -> list[Path]:
+    """List the archives by their age; what a reader has read of them is dropped."""
+    return [run.path for run in sorted(list_runs(runs), key=age)]
+
+
+def _plan(archives: Sequence[Path], question: str) -> tuple[list[PlannedPage], dict[Path, str]]:
     """List the pages of a site, the oldest run first, and the error of each archive without."""
     from leadline.analysis.comparison import places
 
     unread: dict[Path, str] = {}
     planned: list[PlannedPage] = []
-    before: list[tuple[Run, frozenset[tuple[str, str, str]], str]] = []
-    for run in archives:
+    before: list[tuple[Path, frozenset[tuple[str, str, str]], str]] = []
+    for path in archives:
+        run = Run(path)
         try:
             run.refuse_newer()
             cells, clusters = _cells(run), places(run)
         except _UNREADABLE as error:
-            unread[run.path] = _fact(error)
+            unread[path] = _fact(error)
             continue
-        source = digest(question, *_stamps(run.path))
+        source = digest(question, *_stamps(path))
         planned.append(
-            PlannedPage(
-                name=page_name("run", run.path.name), run=run.path, baseline=None, source=source
-            )
+            PlannedPage(name=page_name("run", path.name), run=path, baseline=None, source=source)
         )
         if len(clusters) == 2:
-            name = page_name("compare", run.path.name)
-            planned.append(PlannedPage(name=name, run=run.path, baseline=run.path, source=source))
+            name = page_name("compare", path.name)
+            planned.append(PlannedPage(name=name, run=path, baseline=path, source=source))
         partner = next((one for one in reversed(before) if one[1] & cells), None)
         if partner:
             planned.append(
                 PlannedPage(
-                    name=page_name("compare", run.path.name, partner[0].path.name),
-                    run=run.path,
-                    baseline=partner[0].path,
+                    name=page_name("compare", path.name, partner[0].name),
+                    run=path,
+                    baseline=partner[0],
                     source=digest(source, partner[2]),
                 )
             )
-        before.append((run, cells, source))
+        before.append((path, cells, source))
     return planned, unread
 
 
@@ -294,7 +298,7 @@ def _judged(run: Run) -> FiguresAndFindings:
 
 
 def _site(
-    archives: Sequence[Run],
+    archives: Sequence[Path],
     planned: Sequence[PlannedPage],
     unread: dict[Path, str],
     rows: dict[str, SiteRun | SiteComparison],
@@ -302,7 +306,7 @@ def _site(
     between_runs: float,
 ) -> SiteOutput:
     of_runs = {page.run: rows[page.name] for page in planned if page.baseline is None}
-    runs = [of_runs.get(run.path) or _failed(run.path, unread[run.path]) for run in archives]
+    runs = [of_runs.get(path) or _failed(path, unread[path]) for path in archives]
     return SiteOutput(
         band=band,
         between_runs=between_runs,
@@ -328,9 +332,9 @@ def index_again(kept: SiteOutput, runs: Path) -> Written:
     from leadline.archive.runs import find_run
 
     named = {row.folder for row in kept.runs}
-    archives = sorted((run for run in list_runs(runs) if run.path.name in named), key=age)
+    archives = [path for path in _oldest_first(runs) if path.name in named]
     for row in kept.runs:
-        if row.folder not in {run.path.name for run in archives}:
+        if row.folder not in {path.name for path in archives}:
             find_run(row.folder, runs)
     planned, unread = _plan(archives, "")
     made = _make_all(planned, kept.band, kept.between_runs, rendering=False)
