@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from leadline.report.answers.schemas import SCHEMAS
+from leadline.report.page_check import read_page
 from tests.cli.conftest import QUICK, Leadline
 from tests.conftest import RECORDED, Said
 
@@ -71,6 +72,9 @@ def answers(
     told["recommend"] = [json.loads(leadline(*recommend).out)]
     told["import"] = [one(leadline("import", "table", table, "--runs", target, "--format", "json"))]
     told["check"] = [one(leadline("check", *targets, *QUICK, "--format", "json"))]
+    leadline("site", "-o", target / "public")
+    index = (target / "public" / "index.html").read_text("utf-8")
+    told["site"] = [read_page("index.html", index).answer]
     return told
 
 
