@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -215,7 +216,9 @@ def _make_all(
 def _make(
     planned: Sequence[PlannedPage], *, band: float, between_runs: float, rendering: bool
 ) -> list[_Made]:
-    return [_made(page, band, between_runs, rendering=rendering) for page in planned]
+    made = [_made(page, band, between_runs, rendering=rendering) for page in planned]
+    gc.collect()  # a worker does not do so by itself, and runs and pages have cycles
+    return made
 
 
 @lru_cache(maxsize=3)
