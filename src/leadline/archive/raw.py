@@ -86,7 +86,7 @@ def read_whole_fleet(folder: Path) -> EngineOutput:
     notes = tuple(
         note
         for note in output.notes
-        if not (note.kind is NoteKind.REPEATED_FIELD and note.where.startswith(_SHARED))
+        if not (note.kind is NoteKind.LEFT_OUT and note.where.startswith(_SHARED))
         and not (note.kind is NoteKind.LEFT_OUT and _SUM.fullmatch(note.where))
     )
     jobs = tuple(_of_client(job, text) for job in output.jobs)
