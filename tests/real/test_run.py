@@ -264,6 +264,16 @@ def test_a_group_that_is_killed_while_an_engine_is_tried_leaves_no_process(
         wait_for(lambda: not fio_processes(target), 30)
 
 
+def status(pid: int, key: str) -> str:
+    """What the kernel says under `key` in /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(f"{key}:"))
+
+
+def catches(number: signal.Signals, pid: int) -> bool:
+    return bool(int(status(pid, "SigCgt"), 16) >> (number - 1) & 1)
+
+
 @pytest.mark.parametrize("verb", [("clean",), ("run", "--resume", "@latest")])
 def test_fio_that_cannot_end_by_itself_is_ended_by_the_next_command(
     process: Process,
@@ -278,10 +288,12 @@ def test_fio_that_cannot_end_by_itself_is_ended_by_the_next_command(
     (tmp_path / "runs").symlink_to("elsewhere")
     child = started("run", *quick(target, "20s"))
     wait_for(lambda: list((tmp_path / "runs").glob("*/.staging/trials-*")))
-    wait_for(lambda: fio_processes(target))
+    # Until fio has its handler, SIGTERM ends it by the kernel's own hand.
+    wait_for(lambda: any(catches(signal.SIGTERM, pid) for pid in fio_processes(target)))
     stopped = fio_processes(target)
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: all(status(pid, "State").startswith("T") for pid in stopped))
     child.kill()
     child.wait()
     assert set(fio_processes(target)) >= set(stopped)
