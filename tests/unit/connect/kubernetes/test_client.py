@@ -144,11 +144,16 @@ def test_patience_ends(
     api: ApiDouble, tmp_path: Path, answer: Answer, kind: str, said: str
 ) -> None:
     api.say = lambda asked: answer
-    with api.connection(tmp_path, patience_s=0.2) as connection:
-        error = raised(lambda: nodes(connection))
-    assert error.kind.code == kind
-    assert said in reported(error)
-    assert len(api.asked) > 1
+    for patience_s in (0.2, 2, 20):
+        api.asked.clear()
+        with api.connection(tmp_path, patience_s=patience_s) as connection:
+            error = raised(lambda: nodes(connection))
+        assert error.kind.code == kind
+        assert said in reported(error)
+        if len(api.asked) > 1:
+            return
+        # On a busy machine the first answer alone may take longer.
+    pytest.fail("it never asked again")
 
 
 @pytest.mark.parametrize(

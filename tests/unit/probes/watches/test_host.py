@@ -129,14 +129,13 @@ def test_a_busy_process_is_seen(tmp_path: Path, burning: int, which: int) -> Non
     with ResourceWatch([machine], tmp_path, period_s=0.2, patience_s=PATIENCE_S):
         wait_for(lambda: reported(tmp_path, machine.name))
         began = used_s(burning)
-        time.sleep(1.5)
+        # It may share its core with whatever else runs here, and the machine may stand still.
+        wait_for(lambda: used_s(burning) - began > 0.5)
         used = used_s(burning) - began
     lasted = time.monotonic() - before
     (rates,) = machine_rates(StoredTrial(tmp_path, None).resources)
     assert rates.machine == machine.name
     assert rates.cpu is not None
-    # It may share its core with whatever else runs here, and the machine may stand still.
-    assert used > 0.1
     assert rates.processes["burner"] > 0.9 * used / lasted
     assert rates.processes["burner"] > 2 * rates.processes["ourselves"]
     assert rates.cpu.busy_share * rates.cores > 0.8 * rates.processes["burner"]
