@@ -1,7 +1,7 @@
 """Latency bins of a file of fio as arrays, without Python's objects of them.
 
-All bins of a file are decoded at once, which takes a third of the time of decoding them as objects
-of JSON. What is not exactly as expected is left to the decoder of the whole.
+All bins of a file are decoded at once, which takes less time than to decode them as objects and to
+make arrays of these. What is not exactly as expected is left to the decoder of the whole.
 """
 
 from __future__ import annotations
