@@ -12,7 +12,7 @@ from leadline.analysis.noise import Where, noise_floors
 from leadline.analysis.overall import overall_effects
 from leadline.analysis.samples import Samples, merge_samples
 from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
-from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
+from leadline.analysis.workloads import depth, jobs, reported_rate, usual_rate, workload_differences
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
 
@@ -117,7 +117,7 @@ class _System:
     def differs(self, subject: str, key: _Key) -> bool:
         """Return whether the runs of the system did different work under one name."""
         done = self._done(subject, key)
-        return any(unlike(done[0], other) for other in done[1:])
+        return any(workload_differences(done[0], other) for other in done[1:])
 
     def _done(self, subject: str, key: _Key) -> list[Workload]:
         found = (part.workload(subject, key) for part in self._parts)
@@ -171,7 +171,7 @@ class _Part:
         figure = self.rows(subject).get(key)
         if figure is None:
             return Sample(value=None, run=self.side.run.id)
-        return self._samples.of(figure.metric(metric), figure.op)
+        return self._samples.sample(figure.metric(metric), figure.op)
 
 
 def _rows(
@@ -185,12 +185,12 @@ def _rows(
     system reports, else once for the usual rate."""
     workload, level, op = key
     baseline, candidate = (system.figures[subject].get(key) for system in systems)
-    ours, theirs = (system.workload(subject, key) for system in systems)
-    known = ours or theirs or systems[0].planned(key) or systems[1].planned(key)
+    first, second = (system.workload(subject, key) for system in systems)
+    known = first or second or systems[0].planned(key) or systems[1].planned(key)
     rate = usual_rate(known)
     there = [figure for figure in (baseline, candidate) if figure is not None]
     differs = []
-    if ours is not None and theirs is not None and unlike(ours, theirs):
+    if first is not None and second is not None and workload_differences(first, second):
         differs.append("workload-differs")
     if any(system.differs(subject, key) for system in systems):
         differs.append(Reason.RUNS_DIFFER.value)

@@ -37,7 +37,7 @@ _NORMAL_FREEDOM = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSamples:
-    """Two samples of at least two positive values each.
+    """Two samples of at least two positive values each; their ratio is `above` / `below`.
 
     `paired`: the i-th values of both ran in one block. `ordered`: the values are in the order of
     execution. Samples of one `family` scatter comparably. `between` is the standard deviation of
@@ -265,7 +265,7 @@ def _independent(family: Sequence[TwoSamples]) -> Iterable[Estimate]:
         prior.cells >= FEWEST_CELLS and not prior.freedom for prior in (above.prior, below.prior)
     )
     for sample in family:
-        first, second = above.of(sample.above), below.of(sample.below)
+        first, second = above.sample(sample.above), below.sample(sample.below)
         variances = first.variance / first.number, second.variance / second.number
         square = sum(variances)
         share = variances[0] / square
@@ -324,7 +324,7 @@ class _Side:
             )
         }
 
-    def of(self, values: tuple[float, ...]) -> _Sample:
+    def sample(self, values: tuple[float, ...]) -> _Sample:
         return self._found[values]
 
 
