@@ -582,9 +582,9 @@ PLANS = {
     "a long number": (f"{QUICK}seed: {'9' * 5000}\n", "no int that is taken"),
     "a tag that lies": (f"{QUICK}seed: !!bool x\n", "no bool that is taken"),
     "a tag that fails": (f"{QUICK}seed: !!timestamp x\n", "is not taken"),
-    "thousands of faults": ("targets: [" + "x, " * 20_000 + "]\n", "is not a target"),
+    "thousands of faults": ("targets: [" + "x, " * 5_000 + "]\n", "is not a target"),
     "thousands of profiles": (
-        "targets: [dir:/tmp]\nprofile: [" + "quick, " * 20_000 + "]\n",
+        "targets: [dir:/tmp]\nprofile: [" + "quick, " * 5_000 + "]\n",
         "repeats workloads",
     ),
     "a control character": (f"{QUICK}\x1b[31mred: 1\n", "plan-"),
