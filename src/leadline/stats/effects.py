@@ -42,7 +42,7 @@ class TwoSamples:
     `paired`: the i-th values of both ran in one block. `ordered`: the values are in the order of
     execution. Samples of one `family` scatter comparably. `between` is the standard deviation of
     log values between runs, as a share, where the two are of separate runs. `in_a_row`: the trials
-    of a sample may have run one after the other, so that a correlation counts unless it is excluded.
+    of a sample may have run one after the other: a correlation counts unless it is excluded.
     """
 
     above: tuple[float, ...]
