@@ -32,7 +32,7 @@ from leadline.report.document import (
 )
 from leadline.report.render.svg_gauges import gauge, gauge_axis
 from leadline.report.render.svg_lines import line_plot, lines_legend
-from leadline.report.render.svg_rows import panel_legend, row_chart
+from leadline.report.render.svg_rows import panel_legend, row_chart, tile_drawing
 from leadline.report.render.svg_shapes import DEFINITIONS, colour, heat_ratio, level, verdict_style
 from leadline.version import __version__
 
@@ -238,6 +238,7 @@ def _environment(ready_to_print: bool) -> Environment:
         sentence=sentence,
         shared_legend=_shared_legend,
         slots=_slots,
+        tile_drawing=lambda tile: Markup(tile_drawing(tile)),
         verdict_style=verdict_style,
     )
     return environment
