@@ -361,12 +361,15 @@ def tile_drawing(tile: Tile) -> str:
         for number, row in enumerate(rows):
             if row.ratio is None:
                 continue
-            style, y = verdict_class(row.verdict), f"{step * (number + 0.5):g}"
+            style, middle = verdict_class(row.verdict), f"{step * (number + 0.5):g}"
             if row.interval:
-                ends = (at(scale, end) for end in row.interval)
-                low, high = ends
-                drawing += f'<line class="{style}" x1="{low}" x2="{high}" y1="{y}" y2="{y}"/>'
-            drawing += f'<circle class="{style}" cx="{at(scale, row.ratio)}" cy="{y}" r="2.5"/>'
+                low, high = (at(scale, end) for end in row.interval)
+                drawing += (
+                    f'<line class="{style}" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>'
+                )
+            drawing += (
+                f'<circle class="{style}" cx="{at(scale, row.ratio)}" cy="{middle}" r="2.5"/>'
+            )
         return f'<svg class="small" height="{height:g}" aria-hidden="true">{drawing}</svg>'
     squares = []
     for number, severity in enumerate(tile.squares[: 3 * _SQUARES_IN_ROW]):

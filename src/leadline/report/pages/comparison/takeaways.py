@@ -220,13 +220,13 @@ def load_result(comparison: Comparison) -> str:
     by_workload: dict[str, dict[str, list[float]]] = {}
     for cell in rates(comparison):
         if cell.judgement.ratio:
-            levels = by_workload.setdefault(cell.workload, {})
-            levels.setdefault(cell.level, []).append(cell.judgement.ratio)
-    levels = list(dict.fromkeys(tuple(levels) for levels in by_workload.values()))
-    if len(levels) != 1 or len(levels[0]) < 2:
+            own = by_workload.setdefault(cell.workload, {})
+            own.setdefault(cell.level, []).append(cell.judgement.ratio)
+    swept = list(dict.fromkeys(map(tuple, by_workload.values())))
+    if len(swept) != 1 or len(swept[0]) < 2:
         return ""
     parts = []
-    for level in (levels[0][0], levels[0][-1]):
+    for level in (swept[0][0], swept[0][-1]):
         found = [ratio for own in by_workload.values() for ratio in own[level]]
         ends = dict.fromkeys(map(change_text, (min(found), max(found))))
         parts.append(f"by {' to '.join(ends)} at {level_name(level)}")
