@@ -111,7 +111,7 @@ def _with_shared_axes(page: str) -> str:
     return _AXES.sub(shared, page)
 
 
-_MOST_BULLETS = 5
+_MOST_BULLETS, _MOST_WORDS = 5, 20
 # Parts of the markup, in which no text has quotes: they are escaped.
 _DEFINED = re.compile(r'<g id="([^"]*)">(.*?)</g>')
 _USED = re.compile(r'<use href="#([^"]*)"/>')
@@ -218,6 +218,7 @@ def _environment(ready_to_print: bool) -> Environment:
     )
     environment.globals.update(
         paper=ready_to_print,
+        brief=_brief,
         cells=_cells,
         colour=colour,
         panel_legend=panel_legend,
@@ -242,6 +243,11 @@ def _environment(ready_to_print: bool) -> Environment:
         verdict_style=verdict_style,
     )
     return environment
+
+
+def _brief(texts: Sequence[str]) -> tuple[str, ...]:
+    """The sentences that follow a headline; the others follow the first screen."""
+    return tuple(text for text in texts if len(text.split()) <= _MOST_WORDS)[:_MOST_BULLETS]
 
 
 def _source_hash(content: str) -> str:
