@@ -205,6 +205,10 @@ def _needed_style(style: str, body: str, script: str) -> str:
     return _EMPTY_MEDIA.sub("", _STYLE_RULE.sub(needed, style))
 
 
+# Findings of one code and severity with their own sentence, besides the first.
+_MOST_FINDINGS = 10
+
+
 # Compiling takes longer than filling in a small page.
 @cache
 def _environment(ready_to_print: bool) -> Environment:
@@ -231,6 +235,7 @@ def _environment(ready_to_print: bool) -> Environment:
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
+        most_findings=_MOST_FINDINGS,
         lines_legend=lines_legend,
         file_name=_file_name,
         gauge_axis=lambda column: Markup(gauge_axis(column)),

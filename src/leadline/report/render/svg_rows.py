@@ -361,7 +361,7 @@ def tile_drawing(tile: Tile) -> str:
         for number, row in enumerate(rows):
             if row.ratio is None:
                 continue
-            style, middle = verdict_class(row.verdict), f"{step * (number + 0.5):g}"
+            style, middle = verdict_class(row.verdict), f"{step * (number + 0.5):.3g}"
             if row.interval:
                 low, high = (at(scale, end) for end in row.interval)
                 drawing += (

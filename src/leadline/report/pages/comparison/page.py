@@ -364,14 +364,15 @@ def _findings(
     counts = Counter(
         group.mark.severity for _, found in lists for group in found.groups for _ in group.items
     )
-    texts = (count_text(counts[one], one.value) for one in (Severity.ERROR, Severity.WARNING))
+    severe = (Severity.ERROR, Severity.WARNING)
+    texts = [count_text(counts[one], one.value) for one in severe if counts[one]]
     return (
         Section(
             heading="Findings",
             id="findings",
             blocks=tuple(blocks),
             sections=inner,
-            result=listed(texts) if lists else "",
+            result=listed(texts) or "no warning" if lists else "",
         ),
     )
 

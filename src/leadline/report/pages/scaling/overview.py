@@ -364,7 +364,7 @@ def _speedup_chart(growth: Growth) -> DeltaChart | None:
                 label=place(
                     short(one.subject, _NAME) if several[0] else "",
                     short(one.baseline.workload, _NAME),
-                    op_text(one.baseline.op) if one.baseline.op else "",
+                    op if (op := op_text(one.baseline.op)) not in one.baseline.workload else "",
                     f"depth {_depth(one)}" if several[1] and _depth(one) else "",
                 ),
                 ratio=judged.ratio,
