@@ -206,7 +206,7 @@ def _needed_style(style: str, body: str, script: str) -> str:
 
 
 # Findings of one code and severity with their own sentence, besides the first.
-_MOST_FINDINGS = 10
+_MOST_FINDINGS = 6
 
 
 # Compiling takes longer than filling in a small page.
