@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from lightkube.resources.storage_v1 import CSIStorageCapacity, StorageClass
 from lightkube.utils.quantity import parse_quantity as parse_decimal
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection, if_allowed
+from leadline.connect.kubernetes.client import Connection, api_groups, if_allowed
 from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
 from leadline.connect.kubernetes.objects import list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
@@ -282,7 +282,7 @@ _CONSOLES = "subresources.kubevirt.io"
 def require_kubevirt(connection: Connection, where: list[str]) -> None:
     """Raise LeadlineError(`target-unsuitable`) without KubeVirt, with an old one, or without its
     console API."""
-    groups = _groups(connection)
+    groups = api_groups(connection)
     if GROUP not in groups:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
@@ -308,30 +308,13 @@ def require_kubevirt(connection: Connection, where: list[str]) -> None:
 
 def require_imports(connection: Connection, where: list[str]) -> None:
     """Raise LeadlineError(`target-unsuitable`) without CDI, which creates boot disks."""
-    if CDI_GROUP not in _groups(connection):
+    if CDI_GROUP not in api_groups(connection):
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
             f"the cluster {connection.context} creates no boot disks: CDI is missing",
             context=where,
             hint="boot from a container disk (`--vm-image`), or have CDI installed",
         )
-
-
-def _groups(connection: Connection) -> dict[str, Sequence[str]]:
-    """Return the API groups that the server serves, with their versions."""
-
-    def call(client: Any) -> Any:
-        # lightkube has no method for them, its HTTP client has.
-        inner = client._client
-        answer = inner._client.get("apis")
-        inner.raise_for_status(answer)
-        return answer.json()
-
-    found = connection.ask("get", "/apis", call)
-    return {
-        str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
-        for group in found.get("groups", ())
-    }
 
 
 def _too_old(connection: Connection) -> bool:
