@@ -73,7 +73,10 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _UNCLAIMED = "waiting for ephemeral volume controller"
 # The scheduler's messages for a claim that is not bound or not created. They stay while the pod
 # waits for the volume on its node.
-_VOLUME_WAITS = ("unbound immediate PersistentVolumeClaims", "v1.PersistentVolumeClaim", _UNCLAIMED)
+_UNBOUND = "unbound immediate PersistentVolumeClaims"
+_VOLUME_WAITS = (_UNBOUND, "v1.PersistentVolumeClaim", _UNCLAIMED)
+# Events of a pod for which a node is being created: by the Cluster Autoscaler, by Karpenter.
+_SCALING = ("TriggeredScaleUp", "Nominated")
 # Reasons of a kubelet without an image.
 _IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _CONTAINER_ERRORS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -389,6 +392,8 @@ class _Pods:
             late = (
                 problem.unschedulable
                 and not _waits_for_claim(pod)
+                # A class that binds at once: the events of the claim say more, and `ready` bounds.
+                and _UNBOUND not in problem.fact
                 and time.monotonic() > self._give_up
             )
             if problem.final or (late and not self._is_scaling_up(pod)):
@@ -424,7 +429,7 @@ class _Pods:
 
     def _is_scaling_up(self, pod: Pod) -> bool:
         name = str(pod.metadata.name) if pod.metadata else ""
-        return any(event.reason == "TriggeredScaleUp" for event in self._group.events(name))
+        return any(event.reason in _SCALING for event in self._group.events(name))
 
     def _refusal(self, pods: Sequence[Pod]) -> Problem | None:
         """Return why the API server refuses a pod of the Job, or the claim of a pod: by the events
