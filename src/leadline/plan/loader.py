@@ -174,7 +174,9 @@ def _take_clusters(raw: dict[str, Any], overrides: Overrides) -> None:
         clusters["ceph"] = {"ceph_conf": default_ceph_conf()}
     if image := os.environ.get(RUNNER_IMAGE_VARIABLE):
         for name, item in clusters.items():
-            settings = item.get("kubernetes") if isinstance(item, dict) else None
+            if not isinstance(item, dict) or "kubernetes" not in item:
+                continue
+            settings = item["kubernetes"] or {}
             if isinstance(settings, dict) and not settings.get("image"):
                 clusters[name] = {**item, "kubernetes": {**settings, "image": image}}
     if clusters:

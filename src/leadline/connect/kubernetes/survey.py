@@ -27,7 +27,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.plan.target_url import VolumeMode
+from leadline.plan.target_url import VolumeMode, VolumeRequest
 from leadline.planning.draft import Published, Quota, Survey
 from leadline.text import shortened
 from leadline.units import format_size
@@ -180,7 +180,9 @@ def require_place(
     """Raise LeadlineError(`target-invalid`) where no node has that name, zone or labels."""
     if not node and not zone and not selector:
         return
-    known = nodes(connection)
+    known = if_allowed(lambda: nodes(connection))
+    if known is None:
+        return  # the scheduler reports a place that does not exist
     names = [name_of(item) for item in known]
     if node and node not in names:
         raise LeadlineError(
@@ -203,6 +205,47 @@ def require_place(
         raise LeadlineError(
             errors.TARGET_INVALID, f"no node has the labels {wanted}", context=where
         )
+
+
+def require_resources(
+    connection: Connection,
+    request: VolumeRequest,
+    selector: Mapping[str, str],
+    *,
+    cores: float,
+    memory_bytes: int,
+    where: list[str],
+) -> None:
+    """Raise LeadlineError(`target-invalid`) where no node of the requested place has so many
+    allocatable cores and so much memory. Nodes that this user may not list are not tested."""
+    wanted = {**selector, **({ZONE: request.zone} if request.zone else {})}
+    known = [
+        node
+        for node in if_allowed(lambda: nodes(connection)) or ()
+        if wanted.items() <= _labels(node).items() and request.node in ("", name_of(node))
+    ]
+    if not known:
+        return
+
+    def room(node: Node) -> tuple[Decimal, Decimal]:
+        most = (node.status.allocatable if node.status else None) or {}
+        return _decimal(most.get("cpu", "0")), _decimal(most.get("memory", "0"))
+
+    # Nodes without a kubelet yet have no figures; a cluster that grows adds more.
+    rooms = [found for found in map(room, known) if any(found)]
+    if not rooms or any(cpu >= cores and memory >= memory_bytes for cpu, memory in rooms):
+        return
+    cpu, memory = (max(values) for values in zip(*rooms, strict=True))
+    raise LeadlineError(
+        errors.TARGET_INVALID,
+        f"no node is large enough for a runner of {cores:g} CPU and {format_size(memory_bytes)}",
+        context=[
+            *where,
+            f"the largest of {len(rooms)} has {cpu:g} CPU and {format_size(int(memory))} "
+            "allocatable",
+        ],
+        hint="ask for less with --runner-cpu and --runner-memory, or for other nodes",
+    )
 
 
 def require_quota(
