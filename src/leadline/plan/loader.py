@@ -275,8 +275,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     plan = expand(_located(plan_document, base), profiles, job_files, forced)
     for number, sentence in small_volumes(plan):
         faults.add(("targets", number), sentence)
-    for path, sentence in unfit_runners(plan):
-        faults.add(path, sentence)
+    for place, sentence in unfit_runners(plan):
+        faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
     return plan

@@ -339,7 +339,8 @@ class KubernetesTarget(ABC):
             try:
                 run_repeatable(volume.shell, "true", bound_s=_SHORT_S)
             except LeadlineError as error:
-                if error.kind is errors.RUNNER_FAILED:
+                # Too little memory would end new runners in the same way.
+                if error.kind is errors.RUNNER_FAILED and "OOMKilled" not in error.fact:
                     return True
         return False
 

@@ -48,6 +48,7 @@ RUN_RULES: tuple[Rule, ...] = (
     *_rules("", "persistentvolumeclaims", "get list"),
     *_rules("", "events", "list"),
     *_rules("", "resourcequotas", "list"),
+    *_rules("", "namespaces", "get"),
     *_rules("storage.k8s.io", "storageclasses", "get list", namespaced=False),
     *_rules("storage.k8s.io", "csistoragecapacities", "list", namespaced=False),
     *_rules("", "nodes", "get list", namespaced=False),
@@ -66,14 +67,12 @@ VM_RULES: tuple[Rule, ...] = (
     *_rules("", "secrets", "create delete"),
     *_rules("cdi.kubevirt.io", "datavolumes", "get create delete"),
 )
-# A run in one namespace looks up OpenShift's range of users there.
-SPACE_RULES = _rules("", "namespaces", "get")
-# A run works without these, as the admin of a namespace has them; it then checks less beforehand and
-# records less about nodes, classes and volumes.
+# A run works without these: the admin of a namespace has no rights on nodes, classes and volumes.
+# It then checks less beforehand, and records less.
 OPTIONAL = frozenset(
     rule
     for rule in RUN_RULES
-    if not rule.namespaced or rule.resource in ("events", "resourcequotas")
+    if not rule.namespaced or rule.resource in ("events", "namespaces", "resourcequotas")
 )
 
 
