@@ -350,6 +350,8 @@ def test_an_image_that_no_user_has(leadline: Leadline) -> None:
     with nothing_left(leadline.cluster):
         ended = leadline("run", leadline.plan(FILES), "--runner-image", image)
     says(ended.failed("runner-failed", 4), image, "no image", "--runner-image")
+    says(ended, "nothing was measured yet: begin the run again with that")
+    assert "--resume" not in ended.err
 
 
 def test_an_image_without_a_shell(leadline: Leadline) -> None:
@@ -385,6 +387,8 @@ def test_too_little_memory(leadline: Leadline) -> None:
         ended = leadline("run", plan, "--runner-memory", "61Mi")
     assert ended.status == 4, ended.err
     says(ended, "memory")
+    # To do it again with the same memory would not help.
+    assert "--retry-failed" not in ended.err
     assert leadline("check", plan, "--runner-memory", "59Mi").status == 2
 
 

@@ -319,7 +319,7 @@ def _format_end(pod: Pod) -> str:
 def _end_hint(pod: Pod) -> str:
     reason = _format_end(pod)
     if "OOMKilled" in reason:
-        return "give the runner more memory (`memory:` of the cluster in the plan)"
+        return "give the runner more memory (--runner-memory, or `memory:` of the plan's cluster)"
     if "Evicted" in reason or "evict" in reason:
         return "the node lacks something; look at its conditions, or choose another with node="
     if "StartError" in reason:
