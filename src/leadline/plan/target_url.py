@@ -458,7 +458,7 @@ class KubernetesCluster(_Model):
     kubeconfig: str | None = None
     context: str | None = None
     namespace: _DnsLabel | None = None
-    image: _Image | None = None
+    image: _Image | None = Field(default=None, exclude_if=lambda given: given is None)
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: tuple[_DnsLabel, ...] = ()
     service_account: str | None = None

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from leadline import __version__, errors
+from leadline import errors
 from leadline.connect import programs
 from leadline.environment import IMAGES
 from leadline.errors import LeadlineError
+from leadline.version import __version__
 
 DEFAULT_NAME = f"localhost/leadline-runner:{__version__}"
 BUILDERS = ("buildah", "podman", "docker")
