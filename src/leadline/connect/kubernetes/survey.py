@@ -236,7 +236,7 @@ def require_resources(
     if not rooms or any(cpu >= cores and memory >= memory_bytes for cpu, memory in rooms):
         return
     cpu, memory = (max(values) for values in zip(*rooms, strict=True))
-    largest = f"{cpu:g} CPU and {format_size(int(memory))} allocatable"
+    largest = f"{float(cpu):g} CPU and {format_size(int(memory))} allocatable"
     raise LeadlineError(
         errors.TARGET_INVALID,
         f"no node is large enough for a runner of {cores:g} CPU and {format_size(memory_bytes)}",
