@@ -475,8 +475,8 @@ def test_a_node_that_falls_silent_is_reported_and_cleaned_when_it_is_back(
     cluster = leadline.cluster
     before = settled(cluster)
     slow = {"size": "64M", "runtime": "6s", "ramp": "0s"}
-    more = [f"{name}=storageclass:block?size=96Mi" for name in ("second", "third")]
-    plan = leadline.plan(RAW, *more, cluster={"ready": "20s"}, defaults=slow)
+    second = "second=storageclass:block?size=96Mi"
+    plan = leadline.plan(RAW, second, cluster={"ready": "20s"}, defaults=slow)
     running = leadline.start("run", plan)
     running.says("[1/")
     cluster.pause("kubelet")

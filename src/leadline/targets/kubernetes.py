@@ -335,14 +335,18 @@ class KubernetesTarget(ABC):
         """Whether a runner is lost. One that only does not answer is not."""
         if self._location is None:
             return False
-        for volume in self._location.volumes:
+
+        def is_lost(volume: RemoteVolume) -> bool:
             try:
                 run_repeatable(volume.shell, "true", bound_s=_SHORT_S)
             except LeadlineError as error:
                 # Too little memory would end new runners in the same way.
-                if error.kind is errors.RUNNER_FAILED and "OOMKilled" not in error.fact:
-                    return True
-        return False
+                return error.kind is errors.RUNNER_FAILED and "OOMKilled" not in error.fact
+            return False
+
+        volumes = self._location.volumes
+        with ThreadPoolExecutor(max_workers=len(volumes)) as pool:
+            return any(list(pool.map(is_lost, volumes)))
 
     def settle(self, written_at_s: float) -> None:
         """Wait as long as on Ceph clusters: no client can see when the writes are done."""

@@ -78,7 +78,7 @@ class OpenKubernetes:
         name = self.namespace
         found = if_allowed(lambda: get_object(self.connection, Namespace, "namespaces", name))
         annotations = (found.metadata.annotations if found and found.metadata else None) or {}
-        openshift = SCC_GROUP in api_groups(self.connection)
+        openshift = SCC_GROUP in (if_allowed(lambda: api_groups(self.connection)) or ())
         return user_of_namespace(annotations, openshift=openshift)
 
     def other_runs(self, run: str) -> tuple[str, ...]:
