@@ -26,4 +26,7 @@ def test_two_runs_see_each_other(cluster: Cluster, tmp_path: Path) -> None:
     assert f"another run is at work in the cluster lab: {first.run.name}" in ended.err
     (path,) = (second.run / "trials").glob("*/runners.json")
     assert json.loads(path.read_text())["other_runs"] == [first.run.name]
+    page = tmp_path / "x.md"
+    second("report", second.run, "-o", page).went_well()
+    assert f"Other runs at work in the cluster during 1 trial: {first.run.name}" in page.read_text()
     assert [trial["status"] for trial in first.trials()] == ["completed"] * 2
