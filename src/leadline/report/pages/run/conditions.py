@@ -381,8 +381,8 @@ def _runners(run: Run) -> tuple[Block, ...]:
     caption = "Runners that did the I/O, each with its own volume"
     others = sorted({other for trial in run.trials for other in trial.other_runs})
     if others:
-        beside = sum(bool(trial.other_runs) for trial in run.trials)
-        trials = count_text(beside, "trial")
+        shared = sum(bool(trial.other_runs) for trial in run.trials)
+        trials = count_text(shared, "trial")
         caption += f". Other runs at work in the cluster during {trials}: {listed(others)}"
     return (table("runners", columns, rows, caption=caption),)
 
