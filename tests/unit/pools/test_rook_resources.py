@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def seen(
 def prerequisites(state: RookState, **given: str | None) -> Prerequisites:
     cluster = choose_cluster(state.inventory, None)
     asked: dict[str, str | None] = {"failure_domain": None, "device_class": None, **given}
-    return find_prerequisites(state.inventory, cluster, **asked)
+    return find_prerequisites(state, cluster, **asked)
 
 
 def decided(state: RookState, *names: str, **given: str | None) -> dict[str, RookDecision]:
@@ -111,6 +112,34 @@ def test_the_failure_domain_is_the_highest_with_three_buckets(
     found = prerequisites(seen(nodes=nodes))
     assert (found.domain, found.buckets) == (domain, buckets)
     assert "counted over the nodes" in found.notes[0]
+
+
+def osds(places: list[str]) -> RookState:
+    """OSDs as Rook labels their Deployments: `zone/host` each."""
+    at = [dict(zip(("zone", "host"), place.split("/"), strict=True)) for place in places]
+    return replace(seen(nodes=zones(1, each=1)), osds={SPACE: at})
+
+
+def test_the_place_of_osds_goes_before_the_labels_of_nodes() -> None:
+    found = prerequisites(osds(["a/n1", "b/n2", "c/n3", "d/n4"]))
+    assert (found.domain, found.buckets) == ("zone", 4)
+    assert "counted over 4 OSDs" in found.notes[0]
+    assert prerequisites(osds(["a/n1", "a/n2", "b/n3"])).domain == "host"
+    # A cluster in another namespace has no say, and an OSD without labels makes the others useless.
+    apart = osds(["a/n1", "b/n2", "c/n3"])
+    assert prerequisites(replace(apart, osds={"other": apart.osds[SPACE]})).domain == "host"
+    mixed = replace(apart, osds={SPACE: [*apart.osds[SPACE], {}]})
+    assert "counted over the nodes" in prerequisites(mixed).notes[0]
+
+
+def test_a_node_that_cannot_be_read_gives_no_weaker_failure_domain() -> None:
+    state = replace(seen(), unread=("Node n1: status.x is not text",))
+    with pytest.raises(LeadlineError, match="the failure domain is unknown") as raised:
+        prerequisites(state)
+    assert raised.value.context == ("Node n1: status.x is not text",)
+    assert prerequisites(state, failure_domain="zone").domain == "zone"
+    known = replace(osds(["a/n1", "b/n2", "c/n3"]), unread=state.unread)
+    assert prerequisites(known).domain == "zone"
 
 
 def test_a_failure_domain_that_is_named_is_taken() -> None:
