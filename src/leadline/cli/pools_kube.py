@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection
     from leadline.inventory.kubernetes.models import CephCluster
     from leadline.pools.ceph_state import OwnedPool, PoolState
-    from leadline.pools.recipes import Answer
+    from leadline.pools.recipes import Answer, PoolOptions
     from leadline.pools.rook_resources import Manifest, RookState
 
 
@@ -130,6 +130,39 @@ create_options = with_options(
         help="--kube: zone, rack or host; else what fits the cluster.",
     ),
     click.option("--device-class", metavar="NAME", help="--kube: make pools on these OSDs only."),
+    click.option(
+        "--pg-num",
+        type=click.IntRange(1, 65536),
+        metavar="N",
+        help="Placement groups of each pool; the autoscaler leaves it alone.",
+    ),
+    click.option(
+        "--target-ratio",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="SHARE",
+        help="Share of the capacity by which the autoscaler sizes each pool, for instance 0.1.",
+    ),
+    click.option(
+        "--ec-profile",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Of erasure-coded pools, for instance plugin=isa. May be given several times.",
+    ),
+    click.option(
+        "--no-redundancy",
+        is_flag=True,
+        help="Consent to rep1, whose data is lost when one OSD fails.",
+    ),
+    click.option(
+        "--kms",
+        metavar="ID",
+        help="--kube: the key management service of repN-luks; else that of the other classes.",
+    ),
+    click.option(
+        "--key-rotation",
+        metavar="SCHEDULE",
+        help="--kube: rotate the keys of repN-luks, for instance @weekly.",
+    ),
 )
 
 
@@ -141,11 +174,51 @@ class PoolsCluster(ClusterOptions):
     ceph_cluster: str | None
     failure_domain: str | None = None
     device_class: str | None = None
+    pg_num: int | None = None
+    target_ratio: float | None = None
+    ec_profile: tuple[str, ...] = ()
+    no_redundancy: bool = False
+    kms: str | None = None
+    key_rotation: str | None = None
+
+    @property
+    def pool_options(self) -> PoolOptions:
+        """Return what the user sets for the pools. Raises LeadlineError(`usage`)."""
+        from leadline.pools.recipes import PROFILE_KEYS, PoolOptions
+
+        if self.pg_num is not None and self.target_ratio is not None:
+            raise LeadlineError(
+                errors.USAGE,
+                "--pg-num and --target-ratio contradict each other",
+                hint="--target-ratio leaves the number of placement groups to the autoscaler",
+            )
+        profile = dict(pair.partition("=")[::2] for pair in self.ec_profile)
+        for key, value in profile.items():
+            known = PROFILE_KEYS if not self.kube else ("plugin",)
+            if key not in known or not value:
+                why = "Rook's resources have no other" if self.kube else "the name of a pool has k and m"
+                raise LeadlineError(
+                    errors.USAGE,
+                    f"--ec-profile {key}={value} is not accepted",
+                    context=[f"keys: {', '.join(known)} ({why})"],
+                    hint="for instance --ec-profile plugin=isa",
+                )
+        return PoolOptions(
+            pg_num=self.pg_num,
+            target_ratio=self.target_ratio,
+            erasure_profile=profile,
+            no_redundancy=self.no_redundancy,
+            kms=self.kms,
+            key_rotation=self.key_rotation,
+        )
 
     @property
     def in_kubernetes(self) -> bool:
         """Whether Rook makes the pools. Raises LeadlineError(`usage`) if options contradict."""
-        names = ("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class")
+        names = (
+            *("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class"),
+            *("kms", "key_rotation"),
+        )
         astray = self.given(*names)
         if astray and not self.kube:
             raise LeadlineError(errors.USAGE, f"{astray[0]} has an effect with --kube only")
