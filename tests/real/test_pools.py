@@ -215,7 +215,9 @@ def test_pools_are_sized_and_coded_as_the_options_say(process: Process, multi_zo
     assert made.status == 0, made.err
     sized = stored("rep2")
     assert sized["options"]["target_size_ratio"] == pytest.approx(0.9)
-    status = json.loads(run(multi_zone, "ceph", "osd", "pool", "autoscale-status", "--format", "json"))
+    status = json.loads(
+        run(multi_zone, "ceph", "osd", "pool", "autoscale-status", "--format", "json")
+    )
     for pool in status:
         if pool["pool_name"] == "rep2":
             assert not pool["would_adjust"]

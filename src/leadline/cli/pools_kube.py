@@ -196,7 +196,7 @@ class PoolsCluster(ClusterOptions):
         for key, value in profile.items():
             known = PROFILE_KEYS if not self.kube else ("plugin",)
             if key not in known or not value:
-                why = "Rook's resources have no other" if self.kube else "the name of a pool has k and m"
+                why = "Rook has no others" if self.kube else "the pool's name has k and m"
                 raise LeadlineError(
                     errors.USAGE,
                     f"--ec-profile {key}={value} is not accepted",
@@ -243,9 +243,12 @@ def create_kube(
 ) -> Exit:
     from leadline.pools.recipes import STUDY, pool_name
     from leadline.pools.rook import RookPools
-    from leadline.pools.rook_resources import decide, find_prerequisites, is_owned, require_usable
+    from leadline.pools.rook_recipes import decide
+    from leadline.pools.rook_resources import find_prerequisites, is_owned, require_usable
+    from leadline.probes.kubernetes import find_toolbox
 
     wanted = [pool_name(name) for name in (asked or STUDY)]
+    options = request.pool_options
     with _opened(request) as (connection, state, cluster):
         require_usable(cluster)
         prerequisites = find_prerequisites(
@@ -254,7 +257,7 @@ def create_kube(
             failure_domain=request.failure_domain,
             device_class=request.device_class,
         )
-        decisions = decide(wanted, state, prerequisites)
+        decisions = decide(wanted, state, prerequisites, options)
         makes = [made for decision in decisions for made in decision.makes]
         # Of a command that was killed, or whose answer was lost.
         usable = [decision.name for decision in decisions if decision.act.value != "skipped"]
@@ -267,7 +270,9 @@ def create_kube(
                     echo_line(f"would make: {json.dumps(make, sort_keys=True)}", err=True)
         elif makes or awaits:
             with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
-                RookPools(connection, note=note, wait_s=wait_s).create(makes, awaits, warn)
+                toolbox = find_toolbox(connection, cluster.namespace)
+                creating = RookPools(connection, note=note, wait_s=wait_s, ceph=toolbox)
+                creating.create(makes, awaits, warn)
         after = state if dry_run else _state(connection)
     made = "would make" if dry_run else "made"
     pools = [
@@ -345,7 +350,8 @@ def remove_kube(
 
 def list_kube(request: PoolsCluster, *, output: str) -> Exit:
     from leadline.pools.recipes import Act, is_pool_name
-    from leadline.pools.rook_resources import PREFIX, class_name, is_owned
+    from leadline.pools.rook_recipes import PREFIX, class_name
+    from leadline.pools.rook_resources import is_owned
 
     with _opened(request) as (_, state, cluster):
         space = cluster.namespace
@@ -385,7 +391,8 @@ class _Going:
 def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: bool) -> list[_Going]:
     """Erasure-coded pools first: the images on them have their metadata in another."""
     from leadline.pools.recipes import is_pool_name, pool_name
-    from leadline.pools.rook_resources import PREFIX, class_name, is_owned
+    from leadline.pools.rook_recipes import PREFIX, class_name
+    from leadline.pools.rook_resources import is_owned
 
     names = list(dict.fromkeys(asked))
     if every:
@@ -455,11 +462,14 @@ def _state(connection: Connection) -> RookState:
 def _described(
     name: str, outcome: str, reason: str, state: RookState, namespace: str
 ) -> OnePoolOutput:
+    from leadline.pools.rook_recipes import FILESYSTEM
     from leadline.pools.rook_resources import is_owned
 
     raw = state.pools.get((namespace, name))
     if raw is None:
         return OnePoolOutput(name=name, outcome=outcome, reason=reason)
+    if raw["kind"] == FILESYSTEM[1]:
+        return _described_filesystem(name, outcome, reason, raw)
     found = next(
         block_pool
         for block_pool in state.inventory.block_pools
@@ -479,6 +489,25 @@ def _described(
         device_class=spec.device_class or None,
         made_by_leadline=is_owned(raw),
         phase=found.phase or None,
+    )
+
+
+def _described_filesystem(name: str, outcome: str, reason: str, raw: Manifest) -> OnePoolOutput:
+    from leadline.pools.rook_resources import is_owned
+
+    data = raw["spec"]["dataPools"][0]
+    size = (data.get("replicated") or {}).get("size")
+    return OnePoolOutput(
+        name=name,
+        outcome=outcome,
+        reason=reason,
+        type="replicated" if size else "erasure",
+        size=size,
+        failure_domain=data.get("failureDomain"),
+        device_class=data.get("deviceClass"),
+        filesystem=name,
+        made_by_leadline=is_owned(raw),
+        phase=(raw.get("status") or {}).get("phase"),
     )
 
 

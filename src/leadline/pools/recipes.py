@@ -135,7 +135,7 @@ class PoolOptions:
     key_rotation: str | None = None
 
     def profile(self) -> dict[str, str]:
-        """Return the erasure-code profile without chunks and placement; Ceph's plugin by default."""
+        """Return the erasure-code profile without chunks and placement; default: jerasure."""
         given = dict(self.erasure_profile)
         if "plugin" not in given:
             given = {"plugin": "jerasure", "technique": "reed_sol_van"} | given
@@ -145,9 +145,7 @@ class PoolOptions:
 DEFAULT_OPTIONS = PoolOptions()
 # Keys of a profile that say how data is coded; chunks and placement come from the pool's name.
 PROFILE_KEYS = ("plugin", "technique", "stripe_unit", "w", "packetsize", "l", "c", "d")
-NO_CONSENT = (
-    "it has no redundancy: one failed OSD loses its data (--no-redundancy is your consent)"
-)
+NO_CONSENT = "it has no redundancy: one failed OSD loses its data (--no-redundancy is your consent)"
 
 
 # All pools of a cluster get one failure domain: the highest CRUSH level below root and region, down

@@ -117,8 +117,8 @@ def test_names_say_what_a_pool_is(text: str, kind: Kind, size: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "rep", "rep1-virt", "cephfs-rep1", "rep0", "rep11", "rep03", "ec-2", "ec-1-1", "ec-2-0", "ec-30-3",
-     "cephfs-rep3-enc", "cephfs-ec-2-1", "Rep3", "rep3 ", "rep3\n", "rbd", "ec-٢-1"],
+    ["", "rep", "rep1-virt", "cephfs-rep1", "rep0", "rep11", "rep03", "ec-2", "ec-1-1", "ec-2-0",
+     "ec-30-3", "cephfs-rep3-enc", "cephfs-ec-2-1", "Rep3", "rep3 ", "rep3\n", "rbd", "ec-٢-1"],
 )  # fmt: skip
 def test_other_names_are_refused_with_the_forms(text: str) -> None:
     with pytest.raises(LeadlineError) as reported:
@@ -447,7 +447,9 @@ def test_a_pool_without_copies_needs_two_consents(multi_az: CephInventory) -> No
 
 def test_images_have_no_metadata_in_a_pool_without_copies(multi_az: CephInventory) -> None:
     options = PoolOptions(no_redundancy=True)
-    empty = allowing(built(multi_az, places("zone=a/host=1", "zone=b/host=2", "zone=c/host=3")), "1")
+    empty = allowing(
+        built(multi_az, places("zone=a/host=1", "zone=b/host=2", "zone=c/host=3")), "1"
+    )
     answer = decide([pool_name("rep1"), pool_name("ec-2-1")], empty, Marks(), options=options)
     assert made(answer, "ec-2-1").metadata_pool == "rep3"
 
