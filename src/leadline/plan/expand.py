@@ -305,9 +305,7 @@ def _workload(
     clients = level.clients if level and level.clients else settings["clients"]
     neighbours = (level.neighbours or 0) if level else 0
     # Settings of the workload's own pattern do not apply to its neighbour.
-    neighbour_item = item.model_copy(
-        update={"read_share": None, "fsync": None, "sharing": None}
-    )
+    neighbour_item = item.model_copy(update={"read_share": None, "fsync": None, "sharing": None})
     workload = models.Workload.model_validate(
         {
             "name": item.name,
@@ -362,9 +360,9 @@ def _phase(
 
 
 def level_label(workload: models.Workload) -> str:
-    """`qd32` for one job, `qd32x4` for four, `qd32x4-one-file` where they share a file; `c3-qd32` for three clients, `c3-qd32-rate500` for an
-    open loop at that rate each, `c1-qd1-n3` with three neighbours. The first phase represents the
-    workload. Empty for a stream, which has no depth."""
+    """`qd32` for one job, `qd32x4` for four, `qd32x4-one-file` where they share a file; `c3-qd32`
+    for three clients, `c3-qd32-rate500` for an open loop at that rate each, `c1-qd1-n3` with three
+    neighbours. The first phase represents the workload. Empty for a stream, which has no depth."""
     if workload.streams:
         return ""
     phase = workload.phases[0]

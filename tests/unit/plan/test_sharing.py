@@ -17,7 +17,8 @@ MIB = 1 << 20
 WORKLOADS = """
   - {name: own, pattern: randread, numjobs: 4, size: 8M}
   - {name: one, pattern: randrw, numjobs: 4, size: 24M, sharing: one-file}
-  - {name: row, pattern: write, block_size: 1M, numjobs: 5, size: 24M, sharing: one-file, clients: 2}
+  - {name: row, pattern: write, block_size: 1M, numjobs: 5, size: 24M, sharing: one-file,
+     clients: 2}
 """
 
 

@@ -55,7 +55,7 @@ _LARGER = (
 @rule("cache-served-reads", "Memory answered reads instead of the storage.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     read = evidence.operation(Op.READ)
-    if read is None or evidence.merged_sections:
+    if read is None or evidence.merged_sections or evidence.job.options.file_op is not None:
         return
     # The most certain test first: one finding is enough.
     tests = (
