@@ -1,8 +1,8 @@
 """Rook's operator as far as a CephBlockPool and a CephFilesystem show it: a double.
 
 There is no Ceph behind it. It does to an object what Rook v1.15 does (pkg/operator/ceph/pool and
-file): a finalizer, `status.phase`, and behind a deletion the finalizer's removal or, while something is in
-the pool, the condition that says what.
+file): a finalizer, `status.phase`, and behind a deletion the finalizer's removal or, while there is
+something in the pool, the condition that says what.
 """
 
 from __future__ import annotations

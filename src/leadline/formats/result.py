@@ -137,7 +137,7 @@ class Operation:
         return None
 
 
-_FILE_ENGINES = {"filecreate": Op.WRITE, "filestat": Op.READ, "filedelete": Op.TRIM}
+_METADATA_ENGINES = {"filecreate": Op.WRITE, "filestat": Op.READ, "filedelete": Op.TRIM}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class JobOptions:
     def file_op(self) -> Op | None:
         """What an engine for files does: creates (write), queries (read) or deletes (trim) them. It
         moves no data. None for other engines."""
-        return _FILE_ENGINES.get(self.raw.get("ioengine", ""))
+        return _METADATA_ENGINES.get(self.raw.get("ioengine", ""))
 
     @property
     def iodepth(self) -> int | None:

@@ -25,8 +25,8 @@ class Footprint:
     `files`: the size in bytes of each job's file by name; job k of any workload uses file k, file 0
     where its jobs share one, and every client has its own files. `span`: the same for a device,
     where job k starts at k x size, and each client after the previous one. `job_file_bytes`: what
-    the user's largest job file creates. `clients`: the highest number of load generators, 0 without any. `streams`: a workload
-    sends all data of the target and receives a copy.
+    the user's largest job file creates. `clients`: the highest number of load generators, 0 without
+    any. `streams`: a workload sends all data of the target and receives a copy.
     """
 
     files: Mapping[str, int]
