@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+import jsonschema
 import pytest
 
 from leadline.errors import LeadlineError
@@ -21,6 +24,7 @@ from leadline.pools.rook_resources import (
     find_prerequisites,
     require_usable,
 )
+from tests.conftest import ROOT
 
 Manifest = dict[str, Any]
 SPACE = "rook-ceph"
@@ -355,3 +359,41 @@ def test_classes_count_by_either_of_their_pools() -> None:
     assert classes_on(classes, SPACE, "rep3") == ["data"]
     assert classes_on(classes, SPACE, "ec-2-1") == ["data"]
     assert classes_on(classes, SPACE, "rep2") == []
+
+
+@cache
+def schemas() -> dict[str, Any]:
+    """Rook's own schemas with unknown fields as faults: an API server drops these in silence."""
+
+    def closed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [closed(entry) for entry in node]
+        if not isinstance(node, dict):
+            return node
+        found = {key: closed(entry) for key, entry in node.items()}
+        if "properties" in found and "x-kubernetes-preserve-unknown-fields" not in found:
+            found.setdefault("additionalProperties", False)
+        return found
+
+    kinds = json.loads((ROOT / "tests" / "recorded" / "rook" / "crds-1.15.0.json").read_text())
+    return {kind: closed(schema) for kind, schema in kinds.items()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        PoolOptions(no_redundancy=True),
+        PoolOptions(no_redundancy=True, pg_num=64, erasure_profile={"plugin": "isa"}),
+        PoolOptions(no_redundancy=True, target_ratio=0.49),
+    ],
+)
+@pytest.mark.parametrize("name", ["rep1", "rep3", "ec-2-1", "cephfs-rep2"])
+def test_rooks_schemas_hold_every_field(name: str, options: PoolOptions) -> None:
+    state = seen(classes=[rbd_class("rook-ceph-block")])
+    (decision,) = decide([pool_name(name)], state, prerequisites(state), options)
+    made = decision.makes[0]
+    schema = schemas()[made["kind"]]
+    jsonschema.validate(made, schema)
+    wrong = {**made, "spec": {**made["spec"], "failureDomian": "zone"}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
