@@ -1,4 +1,5 @@
 # The two main commands are `make demo` and `make test`. Both include the set-up.
+export LEADLINE_USER_PATH := $(PATH)
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 # Set in many container images. Without bytecode on disk, every process that a test or a script starts
 # compiles all of its modules again: half of the processor time of `leadline --help`.
