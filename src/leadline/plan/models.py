@@ -173,7 +173,7 @@ class Phase(Model):
     @property
     def stretch(self) -> int:
         """Bytes of one client's data, those of its jobs together."""
-        return self.size if self.sharing is not None else self.numjobs * self.size
+        return self.size if self.sharing is Sharing.ONE_FILE else self.numjobs * self.size
 
     @property
     def part(self) -> int:
