@@ -36,7 +36,6 @@ from leadline.plan.footprint import footprint_of
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.target_url import (
-    RUNNER_IMAGE,
     BootImage,
     KubernetesCluster,
     Toleration,
@@ -469,7 +468,7 @@ _DEFAULTS_IN_WORDS = {
     (written.TargetDocument, "name"): "the URL",
     (written.TargetDocument, "clusters"): "all of the plan",
     (written.ClusterDocument, "id"): "`admin`",
-    (KubernetesCluster, "image"): code(RUNNER_IMAGE),
+    (KubernetesCluster, "image"): "`$LEADLINE_RUNNER_IMAGE`",
     (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
     (KubernetesCluster, "cpu"): "`2`",
     (KubernetesCluster, "memory"): "`1Gi`",

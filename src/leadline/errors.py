@@ -282,6 +282,11 @@ CLASS_UNSUITABLE = _kind(
     Exit.NOT_READY,
     "The StorageClass cannot give the volume: no such class, no raw block, or it keeps volumes.",
 )
+IMAGE_UNAVAILABLE = _kind(
+    "image-unavailable",
+    Exit.NOT_READY,
+    "The image of runner pods could not be built or loaded, or no program for it is installed.",
+)
 VOLUME_PENDING = _kind(
     "volume-pending",
     Exit.SYSTEM_FAILED,
@@ -304,6 +309,9 @@ HOST_UNREACHABLE = _kind(
 )
 LAB_INVALID = _kind(
     "lab-invalid", Exit.WRONG_REQUEST, "A lab's description has faults; all are listed."
+)
+POLICY_INVALID = _kind(
+    "policy-invalid", Exit.WRONG_REQUEST, "The policy of a gate cannot be read, or has faults."
 )
 FACTS_INVALID = _kind(
     "facts-invalid",

@@ -623,3 +623,66 @@ def test_without_rook_there_is_nothing_to_make_pools_in(
     said = pools("create", "rep2")
     assert said.status == 2
     assert "there is no CephCluster" in said.err
+
+
+def silent_node(name: str, zone: str) -> Manifest:
+    """A node without kubelet: the controller manager sets its conditions to Unknown."""
+    labels = {"topology.kubernetes.io/zone": zone}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def osd_deployment(number: int, namespace: str, **places: str) -> Manifest:
+    """An OSD's Deployment as Rook labels it, without replicas."""
+    labels = {"app": "rook-ceph-osd", "ceph-osd-id": str(number)}
+    labels |= {f"topology-location-{level}": place for level, place in places.items()}
+    image = "quay.io/ceph/ceph:v19.2.1"
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"rook-ceph-osd-{number}", "namespace": namespace, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"ceph-osd-id": str(number)}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "osd", "image": image}]},
+            },
+        },
+    }
+
+
+def test_silent_nodes_and_rooks_labels_decide_the_failure_domain(
+    api_server: Cluster, pools: Pools
+) -> None:
+    up(api_server, ROOK, "rook-ceph", ROOK)
+    zones = ("zone-a", "zone-b", "zone-c", "zone-d")
+    nodes = [f"/api/v1/nodes/silent-{zone}" for zone in zones]
+    deployments = f"/apis/apps/v1/namespaces/{ROOK}/deployments"
+    try:
+        for zone in zones:
+            api_server.apply(silent_node(f"silent-{zone}", zone))
+
+        def unknown() -> bool:
+            status = api_server.request(nodes[-1]).get("status") or {}
+            states = {item["type"]: item["status"] for item in status.get("conditions") or ()}
+            return states.get("Ready") == "Unknown"
+
+        api_server.until("nodes that do not report", unknown)
+        said = pools("create", "rep3", "--dry-run")
+        assert said.status == 0, said.err
+        assert "failure domain zone: counted over the nodes" in said.err
+        # All OSDs are in one zone: copies in several zones are not possible.
+        for number in range(3):
+            places = {"zone": "zone-a", "host": f"silent-{number}"}
+            api_server.apply(osd_deployment(number, ROOK, **places))
+        said = pools("create", "rep3", "--dry-run")
+        assert said.status == 0, said.err
+        assert "failure domain host: counted over 3 OSDs" in said.err
+    finally:
+        for path in nodes:
+            with suppress(Refused):
+                api_server.request(path, "DELETE")
+        for number in range(3):
+            with suppress(Refused):
+                api_server.request(f"{deployments}/rook-ceph-osd-{number}", "DELETE")
+        down(api_server, ROOK)

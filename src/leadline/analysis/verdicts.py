@@ -61,6 +61,7 @@ class Reason(StrEnum):
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
     ACROSS_RUNS = "across-runs"
+    NOT_INTERLEAVED = "not-interleaved"
     SEVERAL_RUNS = "several-runs"
     INCOMPLETE_RUNS = "incomplete-runs"
     RUNS_DIFFER = "runs-differ"
@@ -337,9 +338,10 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
     baseline, candidate = draft.pair.baseline, draft.pair.candidate
     numbers = _numbers(baseline, candidate)
     used = len(numbers.above) + len(numbers.below)
-    across = _across_runs(draft.pair)
+    across, apart = _across_runs(draft.pair), _not_interleaved(draft.pair)
     given = {
         Reason.ACROSS_RUNS: across,
+        Reason.NOT_INTERLEAVED: apart,
         Reason.INCOMPLETE_BLOCKS: used < len(baseline.trials) + len(candidate.trials),
         Reason.IDENTICAL_TRIALS: across and numbers.above == numbers.below,
     }
@@ -348,6 +350,7 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
         numbers,
         family=(draft.pair.metric, draft.comparable),
         between=between_runs if across else 0.0,
+        in_a_row=apart,
     )
     return replace(draft.with_evidence(Evidence.TRIALS, *reasons), numbers=numbers)
 
@@ -370,7 +373,8 @@ def _mean_log(trials: Sequence[float]) -> float:
 
 def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
     given = {
-        Reason.CORRELATED: estimate.correlation > 0,
+        # Of trials in an unknown order it may be the bound, which is no finding.
+        Reason.CORRELATED: estimate.correlation > 0 and Reason.NOT_INTERLEAVED not in draft.reasons,
         Reason.WILD_TRIAL: estimate.trimmed,
         Reason.OWN_SCATTER: draft.comparable
         and any(not prior.freedom for prior in estimate.priors),
@@ -397,9 +401,12 @@ def _summary(sample: Sample) -> Summary | None:
 def _draft_of_summaries(
     draft: _Draft, baseline: Summary, candidate: Summary, between_runs: float
 ) -> _Draft:
-    across = _across_runs(draft.pair)
-    reasons = (Reason.ACROSS_RUNS,) if across else ()
-    estimate = estimate_from_summaries(candidate, baseline, between=between_runs if across else 0.0)
+    across, apart = _across_runs(draft.pair), _not_interleaved(draft.pair)
+    given = {Reason.ACROSS_RUNS: across, Reason.NOT_INTERLEAVED: apart}
+    reasons = (reason for reason, applies in given.items() if applies)
+    estimate = estimate_from_summaries(
+        candidate, baseline, between=between_runs if across else 0.0, in_a_row=apart
+    )
     return replace(
         draft.with_evidence(Evidence.TRIALS, *reasons), estimate=estimate, ratio=estimate.ratio
     )
@@ -408,6 +415,12 @@ def _draft_of_summaries(
 def _across_runs(pair: Pair) -> bool:
     ours, theirs = pair.baseline.run, pair.candidate.run
     return bool(ours and theirs) and ours != theirs
+
+
+def _not_interleaved(pair: Pair) -> bool:
+    """Return whether the trials of one run are of unknown order: other tools repeat one target's
+    trials in a row, so that what lasts longer than a trial is in all of them."""
+    return pair.baseline.imported and pair.candidate.imported and not _across_runs(pair)
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:

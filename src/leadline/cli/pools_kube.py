@@ -252,7 +252,7 @@ def create_kube(
     with _opened(request) as (connection, state, cluster):
         require_usable(cluster)
         prerequisites = find_prerequisites(
-            state.inventory,
+            state,
             cluster,
             failure_domain=request.failure_domain,
             device_class=request.device_class,

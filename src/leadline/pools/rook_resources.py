@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from lightkube.resources.core_v1 import ConfigMap
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection, if_allowed
+from leadline.connect.kubernetes.client import Connection, api_groups, if_allowed
 from leadline.connect.kubernetes.objects import (
     LEADLINE,
     MANAGED_BY,
@@ -45,34 +45,52 @@ _KINDS = (
     ObjectKind.STORAGE_CLASS,
     ObjectKind.NODE,
 )
-# A failure domain can be found without these. deploy/rbac grants the same kinds.
-_OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RookState:
     """Rook's resources: raw `pools` (CephBlockPools and CephFilesystems) by namespace and name, raw
-    `classes` by name. `kms` are the providers of key management by the CSI driver's name of each,
-    None where they cannot be read."""
+    `classes` by name.
+
+    `osds`: the place of each OSD by its namespace, CRUSH level -> name; empty where this user may
+    not list Deployments. `unread`: what is needed to choose a failure domain and could not be read,
+    as sentences. `kms`: the providers of key management by the CSI driver's name of each, None
+    where they cannot be read.
+    """
 
     inventory: KubernetesInventory
     pools: Mapping[tuple[str, str], Manifest]
     classes: Mapping[str, Manifest]
     kms: Mapping[str, str] | None = None
+    osds: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
 
 def read_rook(connection: Connection) -> RookState:
     """Read Rook's resources. Raises LeadlineError: `cluster-unknown`, `kubernetes-unreachable`,
     `kubernetes-denied`."""
     listed = {kind: list_kind(connection, kind) for kind in _KINDS}
-    for kind in _OPTIONAL:
-        found = if_allowed(partial(list_kind, connection, kind))
-        if found is not None:
-            listed[kind] = found
+    unread = []
+    # deploy/rbac grants both kinds.
+    kind = ObjectKind.STORAGE_CLUSTER
+    try:
+        listed[kind] = list_kind(connection, kind)
+    except LeadlineError as error:
+        if error.kind is not errors.KUBERNETES_DENIED:
+            raise
+        if kind.group in api_groups(connection):
+            unread.append(f"{kind.purpose}: {error.fact}; {error.hint}")
+    deployments = if_allowed(partial(list_kind, connection, ObjectKind.DEPLOYMENT)) or ()
+    inventory = kubernetes_inventory({kind.dump: dump_of(items) for kind, items in listed.items()})
+    unread += [
+        f"{gap.what}: {gap.reason}"
+        for gap in inventory.gaps
+        if gap.what.startswith(("Node ", "StorageCluster "))
+    ]
     return RookState(
-        inventory=kubernetes_inventory(
-            {kind.dump: dump_of(items) for kind, items in listed.items()}
-        ),
+        inventory=inventory,
+        osds=_osd_places(deployments),
+        unread=tuple(unread),
         pools={
             (str(pool["metadata"].get("namespace", "")), str(pool["metadata"]["name"])): {
                 **pool,
@@ -95,7 +113,28 @@ def _read_kms(connection: Connection, clusters: Sequence[Manifest]) -> Mapping[s
         read = partial(get_object, connection, ConfigMap, "configmaps", KMS_CONFIG, namespace)
         stored = if_allowed(read)
         if stored is not None:
-            found = (found or {}) | kms_providers(stored.get("data") or {})
+            found = (found or {}) | kms_providers(stored.data or {})
+    return found
+
+
+# CRUSH levels below root and region, highest first.
+_LEVELS = ("zone", "datacenter", "room", "pod", "pdu", "row", "rack", "chassis", "host")
+# Rook's prefix of the CRUSH location on an OSD's Deployment (operator/ceph/cluster/osd/labels.go).
+_LOCATION = "topology-location-"
+
+
+def _osd_places(deployments: Sequence[Manifest]) -> dict[str, list[Mapping[str, str]]]:
+    """Return the place of each OSD in its CRUSH map, by namespace."""
+    found: dict[str, list[Mapping[str, str]]] = {}
+    for item in deployments:
+        labels = item["metadata"].get("labels") or {}
+        if labels.get("app") == "rook-ceph-osd":
+            places = {
+                key.removeprefix(_LOCATION): str(value)
+                for key, value in labels.items()
+                if key.startswith(_LOCATION)
+            }
+            found.setdefault(str(item["metadata"].get("namespace", "")), []).append(places)
     return found
 
 
@@ -118,8 +157,9 @@ class Prerequisites:
     """Where and how pools are created in one of Rook's clusters.
 
     All pools get one failure domain: the one that OpenShift Data Foundation found, else the highest
-    of zone, rack and host with three values among the nodes, else with two. `buckets` None: unknown
-    number of values. `device_class` empty: any. New classes copy the parameters of `template`.
+    CRUSH level with three values among Rook's OSDs, else with two. Where Rook does not label its
+    OSDs, zones, racks and hosts of nodes are counted. `buckets` None: unknown number of values.
+    `device_class` empty: any. New classes copy the parameters of `template`.
     """
 
     cluster: CephCluster
@@ -185,16 +225,20 @@ def require_usable(cluster: CephCluster) -> None:
 
 
 def find_prerequisites(
-    inventory: KubernetesInventory,
+    state: RookState,
     cluster: CephCluster,
     *,
     failure_domain: str | None,
     device_class: str | None,
 ) -> Prerequisites:
     """Find the prerequisites. Raises LeadlineError: `usage` where a device class must be named,
-    `class-unsuitable` without a class to copy."""
+    `class-unsuitable` without a class to copy, `cluster-unfit` where the failure domain is unknown
+    because something could not be read."""
+    inventory = state.inventory
     notes: list[str] = []
-    counts = _counts(inventory)
+    osds = state.osds.get(cluster.namespace, ())
+    labelled = bool(osds) and all(osds)
+    counts = _osd_counts(osds) if labelled else _counts(inventory)
     for storage_cluster in inventory.storage_clusters:
         if storage_cluster.namespace == cluster.namespace and storage_cluster.failure_domain:
             counts = {
@@ -203,10 +247,22 @@ def find_prerequisites(
             }
             failure_domain = failure_domain or storage_cluster.failure_domain
     if failure_domain is None:
+        if state.unread and not labelled:
+            raise LeadlineError(
+                errors.CLUSTER_UNFIT,
+                "the failure domain is unknown: not every node and OSD could be read",
+                context=state.unread,
+                hint="a lower level than the cluster's own would be chosen; have it made readable, "
+                "or name the level with --failure-domain",
+            )
         failure_domain = highest_level(counts, "host")
+        source = (
+            f"counted over {len(osds)} OSDs, as Rook labels them"
+            if labelled
+            else "counted over the nodes, since no labels of Rook state where its OSDs are"
+        )
         notes.append(
-            f"failure domain {failure_domain}: counted over the nodes, since Rook does not report "
-            "where its OSDs are (--failure-domain selects another)"
+            f"failure domain {failure_domain}: {source} (--failure-domain selects another)"
         )
     template = _template(inventory, cluster)
     return Prerequisites(
@@ -217,6 +273,16 @@ def find_prerequisites(
         template=template,
         notes=tuple(notes),
     )
+
+
+def _osd_counts(osds: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    """Count the values of each level among OSDs, highest first. A level that some OSD is not in
+    cannot be a failure domain."""
+    return {
+        level: len({places[level] for places in osds})
+        for level in _LEVELS
+        if all(level in places for places in osds)
+    }
 
 
 def _counts(inventory: KubernetesInventory) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from leadline import errors
@@ -25,12 +26,12 @@ from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
 from leadline.plan.expand import Outcomes, TrialOutcome, grow_plan, next_cells, waiting_targets
-from leadline.plan.models import Plan, Trial
+from leadline.plan.models import Cell, Plan, Trial
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Noted, RunStarted
 from leadline.runner.ports import problem_from
-from leadline.runner.prefill import prefill
 from leadline.runner.prepared import RunRequest
+from leadline.runner.recovery import prefill_anew, run_again
 from leadline.runner.trial import TrialRequest, now, run_trial
 
 _OVER = (TrialStatus.COMPLETED, TrialStatus.FAILED, TrialStatus.HUNG)
@@ -164,7 +165,7 @@ def _prefill(request: RunRequest) -> None:
     """Prefill every target, then wait until none of the writes disturbs trials."""
     for target in request.targets:
         if not request.stop.requested:
-            prefill(request, target)
+            prefill_anew(request, target)
     written_at_s = time.monotonic()
     for target in request.targets:
         if request.plan.prefill and not request.stop.requested:
@@ -211,26 +212,41 @@ def _run_batch(
         target = request.target(cell.target)
         if target.adapter.fresh and target.name in used:
             target.adapter.renew()
-            prefill(request, target, before=trial.id)
+            prefill_anew(request, target, before=trial.id)
             if plan.prefill and not request.stop.requested:
                 target.adapter.settle(time.monotonic())
         used.add(target.name)
         left_s -= cell.workload.duration_s
-        record = run_trial(
-            request,
-            TrialRequest(
-                trial=trial,
-                cell=target.settle_engine(cell),
-                target=target,
-                attempt=attempts.get(trial.id, 0) + 1,
-                number=number,
-                count=len(trials),
-                left_s=left_s,
-            ),
-        )
+        run_attempt = partial(_run_attempt, request, trial, cell, number, len(trials), left_s)
+        record = run_attempt(attempts.get(trial.id, 0) + 1)
+        record = run_again(request, target, record, run_attempt)
         yield record
         if record.status is TrialStatus.INTERRUPTED:
             return
+
+
+def _run_attempt(
+    request: RunRequest,
+    trial: Trial,
+    cell: Cell,
+    number: int,
+    count: int,
+    left_s: float,
+    attempt: int,
+) -> TrialRecord:
+    target = request.target(cell.target)
+    return run_trial(
+        request,
+        TrialRequest(
+            trial=trial,
+            cell=target.settle_engine(cell),
+            target=target,
+            attempt=attempt,
+            number=number,
+            count=count,
+            left_s=left_s,
+        ),
+    )
 
 
 def _asked_s(plan: Plan, trials: Sequence[Trial]) -> float:

@@ -100,7 +100,7 @@ def test_the_toolbox_is_found_and_asked() -> None:
 
 def test_pools_are_made_from_what_is_read() -> None:
     (role,) = _roles("pools.yaml")
-    read = (*rook_state._KINDS, *rook_state._OPTIONAL)
+    read = (*rook_state._KINDS, ObjectKind.STORAGE_CLUSTER, ObjectKind.DEPLOYMENT)
     listed = {(one.group, one.plural, "list") for one in read}
     made = {
         (group, plural, verb)

@@ -114,7 +114,7 @@ def _no_json(content: bytes) -> FormatError:
 
 
 def _document(found: JsonDocument) -> FioDocument:
-    notes = Notes()
+    notes = Notes(found.bins)
     for repeat in found.repeats:
         _settle(repeat, notes)
     content = Entry(found.content, "$", notes)

@@ -138,8 +138,8 @@ def _host(
     if host.fio_version:
         yield "fio", host.fio_version
     if start and end:
-        ours, theirs = start.model_dump(), end.model_dump()
-        changed = [name for name in ours if name != "taken_at" and ours[name] != theirs[name]]
+        before, after = start.model_dump(), end.model_dump()
+        changed = [name for name in before if name != "taken_at" and before[name] != after[name]]
         same = "the inventory is the same as at the start"
         yield "at the end", f"changed: {', '.join(changed)}" if changed else same
 
@@ -379,6 +379,11 @@ def _runners(run: Run) -> tuple[Block, ...]:
     titles = ("target", "runner", "nodes", "image", "volumes")
     columns = (*titles, number_column("processors"), number_column("memory"))
     caption = "Runners that did the I/O, each with its own volume"
+    others = sorted({other for trial in run.trials for other in trial.other_runs})
+    if others:
+        shared = sum(bool(trial.other_runs) for trial in run.trials)
+        trials = count_text(shared, "trial")
+        caption += f". Other runs at work in the cluster during {trials}: {listed(others)}"
     return (table("runners", columns, rows, caption=caption),)
 
 
