@@ -73,8 +73,8 @@ def status(cluster: Cluster, path: str, value: Manifest) -> None:
 def served(cluster: Cluster) -> bool:
     """Whether the storage of kinds that have just been established is there (429 until then)."""
     try:
-        for kind in ("ceph.rook.io/v1/cephclusters", "ceph.rook.io/v1/cephblockpools"):
-            cluster.request(f"/apis/{kind}")
+        for plural in ("cephclusters", "cephblockpools", "cephfilesystems"):
+            cluster.request(f"/apis/ceph.rook.io/v1/{plural}")
         cluster.request("/apis/ocs.openshift.io/v1/storageclusters")
     except Refused as refusal:
         if refusal.status != 429:

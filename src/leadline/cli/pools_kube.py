@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection
     from leadline.inventory.kubernetes.models import CephCluster
     from leadline.pools.ceph_state import OwnedPool, PoolState
-    from leadline.pools.recipes import Answer, PoolOptions
+    from leadline.pools.options import PoolOptions
+    from leadline.pools.recipes import Answer
     from leadline.pools.rook_resources import Manifest, RookState
 
 
@@ -184,7 +185,7 @@ class PoolsCluster(ClusterOptions):
     @property
     def pool_options(self) -> PoolOptions:
         """Return what the user sets for the pools. Raises LeadlineError(`usage`)."""
-        from leadline.pools.recipes import PROFILE_KEYS, PoolOptions
+        from leadline.pools.options import PROFILE_KEYS, PoolOptions
 
         if self.pg_num is not None and self.target_ratio is not None:
             raise LeadlineError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.autoscaler import Mode, nearest_power_of_two
 from leadline.inventory.ceph.model import CephInventory, Crypt, Osd, Pool, PoolType
+from leadline.pools.options import DEFAULT_OPTIONS, NO_CONSENT, PoolOptions
 from leadline.text import did_you_mean
 
 # The pools of the published study, in its order. A name states the properties of its pool.
@@ -115,37 +116,6 @@ def _parse_name(text: str) -> PoolName | None:
         kinds = {"-virt": Kind.VIRTUAL, "-enc": Kind.ENCRYPTED, "-luks": Kind.LUKS}
         kind = kinds.get(suffix, Kind.REPLICATED)
     return PoolName(text=text, kind=kind, size=size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
-    """What a user sets for the pools of one command; None: the default.
-
-    `pg_num` is fixed: the autoscaler leaves the pool alone. `target_ratio` is the share of the
-    capacity by which the autoscaler sizes a pool. `erasure_profile` are keys of erasure-code
-    profiles. `no_redundancy` is the consent to pools without copies. `kms` is the CSI driver's name
-    of a key management service, `key_rotation` the schedule on which keys of volumes are rotated.
-    """
-
-    pg_num: int | None = None
-    target_ratio: float | None = None
-    erasure_profile: Mapping[str, str] = field(default_factory=dict)
-    no_redundancy: bool = False
-    kms: str | None = None
-    key_rotation: str | None = None
-
-    def profile(self) -> dict[str, str]:
-        """Return the erasure-code profile without chunks and placement; default: jerasure."""
-        given = dict(self.erasure_profile)
-        if "plugin" not in given:
-            given = {"plugin": "jerasure", "technique": "reed_sol_van"} | given
-        return given
-
-
-DEFAULT_OPTIONS = PoolOptions()
-# Keys of a profile that say how data is coded; chunks and placement come from the pool's name.
-PROFILE_KEYS = ("plugin", "technique", "stripe_unit", "w", "packetsize", "l", "c", "d")
-NO_CONSENT = "it has no redundancy: one failed OSD loses its data (--no-redundancy is your consent)"
 
 
 # All pools of a cluster get one failure domain: the highest CRUSH level below root and region, down

@@ -17,18 +17,8 @@ from typing import Any
 from leadline.connect.kubernetes.objects import dns_label
 from leadline.inventory.kubernetes.classes import CEPHFS, KEY_ROTATION, KMS_CONFIG, RBD
 from leadline.inventory.kubernetes.models import CephCluster, CephVolumes
-from leadline.pools.recipes import (
-    DEFAULT_OPTIONS,
-    NO_CONSENT,
-    Act,
-    Decision,
-    Impossible,
-    Kind,
-    PoolName,
-    PoolOptions,
-    counted,
-    pool_name,
-)
+from leadline.pools.options import DEFAULT_OPTIONS, NO_CONSENT, PoolOptions
+from leadline.pools.recipes import Act, Decision, Impossible, Kind, PoolName, counted, pool_name
 from leadline.pools.rook_resources import (
     Manifest,
     Prerequisites,

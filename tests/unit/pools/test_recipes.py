@@ -20,6 +20,7 @@ from leadline.inventory.ceph.model import (
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.pools.ceph import _is_owned
 from leadline.pools.ceph_state import steps
+from leadline.pools.options import PoolOptions
 from leadline.pools.recipes import (
     STUDY,
     Act,
@@ -27,7 +28,6 @@ from leadline.pools.recipes import (
     Decision,
     Kind,
     Marks,
-    PoolOptions,
     PoolRecipe,
     decide,
     pool_name,

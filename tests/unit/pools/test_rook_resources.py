@@ -11,7 +11,8 @@ from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.classes import KEY_ROTATION
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.pools.recipes import PoolOptions, pool_name
+from leadline.pools.options import PoolOptions
+from leadline.pools.recipes import pool_name
 from leadline.pools.rook import classes_on, volumes_of
 from leadline.pools.rook_recipes import RookDecision, ceph_pools, decide
 from leadline.pools.rook_resources import (

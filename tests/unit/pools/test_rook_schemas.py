@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 
 from leadline.inventory.kubernetes.models import At, CephBlockPool, CephCluster, CephFilesystem
-from leadline.pools.recipes import STUDY, PoolOptions, pool_name
+from leadline.pools.options import PoolOptions
+from leadline.pools.recipes import STUDY, pool_name
 from leadline.pools.rook_recipes import decide
 from tests.conftest import ROOT
 from tests.unit.pools.test_rook_resources import decided, prerequisites, seen
