@@ -401,6 +401,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "pattern": "fio's `rw`.",
             "read_share": "Per cent of reads, of `rw` and `randrw`.",
             "fsync": "fsync after that many writes; 0 for none.",
+            "sharing": "`one-file`: the jobs of a client share one file of `size`.",
             "phases": "Patterns that run one after the other and are reported apart.",
             "levels": "The same workload at several loads: a cell each.",
             "neighbour": "What the neighbours of levels with some do meanwhile.",
@@ -422,6 +423,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "size": "As in the settings.",
             "read_share": "As of the workload.",
             "fsync": "As of the workload.",
+            "sharing": "As of the workload.",
         },
     ),
     "A level": (

@@ -29,6 +29,8 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         return
     if phase.iodepth > 1 or phase.numjobs > 1:
         yield "is one sender and one receiver: iodepth and numjobs have no meaning for it"
+    if phase.sharing is not None:
+        yield "has no jobs: sharing has no meaning for it"
     if phase.fsync:
         yield "has no fsync: a stream is on disk when it has been received"
 
@@ -147,6 +149,8 @@ def _of_one_process(tool: str, workload: Workload) -> Iterator[str]:
                 f"{tool} is one process, so numjobs {phase.numjobs} has no meaning for it: use "
                 f"numjobs 1 and iodepth {phase.iodepth * phase.numjobs}"
             )
+        if phase.sharing is not None:
+            yield f"{tool} is one process, so sharing has no meaning for it"
         if phase.fsync:
             yield (
                 f"{tool} cannot call fsync between its writes: leave fsync out, RADOS acknowledges "

@@ -15,7 +15,7 @@ from lightkube import Client
 from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.client import Connection, if_allowed
 from leadline.connect.kubernetes.objects import get_object, list_kind
 from leadline.connect.kubernetes.pod_shell import PodShell
 from leadline.errors import LeadlineError
@@ -173,6 +173,12 @@ def _capture_ceph(found: _Capture, connection: Connection, namespace: str) -> bo
         reason = f"the toolbox got no answer to {', '.join(unanswered)}"
         found.gaps.append(Gap(what="parts of Ceph", reason=reason))
     return True
+
+
+def find_toolbox(connection: Connection, namespace: str) -> Toolbox | None:
+    """Return Rook's toolbox where it runs and pods may be listed. Raises LeadlineError as
+    Connection.ask for other failures."""
+    return if_allowed(lambda: next(_toolboxes(connection, namespace), None))
 
 
 def _toolboxes(connection: Connection, namespace: str) -> Iterator[Toolbox]:

@@ -14,8 +14,8 @@ PLANS = Path(__file__).parents[3] / "plans"
 
 @pytest.mark.parametrize("path", sorted(PLANS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_delivered_plan_has_no_fault(path: Path) -> None:
-    # One takes its targets from the command line.
-    targets = ("dir:/target",) if path.stem == "demo-directory" else ()
+    # Some take their targets from the command line.
+    targets = ("dir:/target",) if path.stem in ("demo-directory", "metadata") else ()
     assert load_plan(path, Overrides(targets=targets)).trials
 
 

@@ -11,9 +11,11 @@ import jsonschema
 import pytest
 
 from leadline.inventory.kubernetes.models import At, CephBlockPool, CephCluster, CephFilesystem
-from leadline.pools.recipes import STUDY
+from leadline.pools.options import PoolOptions
+from leadline.pools.recipes import STUDY, pool_name
+from leadline.pools.rook_recipes import decide
 from tests.conftest import ROOT
-from tests.unit.pools.test_rook_resources import decided, seen
+from tests.unit.pools.test_rook_resources import decided, prerequisites, seen
 
 SCHEMAS = ROOT / "tests" / "recorded" / "rook-crds"
 VERSIONS = sorted(path.stem for path in SCHEMAS.glob("*.json"))
@@ -53,6 +55,24 @@ def test_pools_of_the_study_fit_the_schema(version: str) -> None:
     wrong["failureDomian"] = "host"
     with pytest.raises(jsonschema.ValidationError, match="failureDomian"):
         jsonschema.validate(wrong, schema)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        PoolOptions(no_redundancy=True),
+        PoolOptions(no_redundancy=True, pg_num=64, erasure_profile={"plugin": "isa"}),
+        PoolOptions(no_redundancy=True, target_ratio=0.49),
+    ],
+)
+@pytest.mark.parametrize("name", ["rep1", "ec-2-1", "cephfs-rep2"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_user_sets_fits_the_schema(version: str, name: str, options: PoolOptions) -> None:
+    state = seen()
+    (decision,) = decide([pool_name(name)], state, prerequisites(state), options)
+    made = decision.makes[0]
+    schema = strict(schemas(version)[made["kind"]]["properties"]["spec"])
+    jsonschema.validate(made["spec"], schema)
 
 
 def read_paths(model: type) -> Iterator[str]:

@@ -298,7 +298,9 @@ def matters(item: StorageClass) -> list[str]:
 def _ceph_matters(volumes: CephVolumes) -> list[str]:
     affinity = volumes.read_affinity
     near = "reads near copies" if affinity is not None and affinity.enabled else ""
-    kms = f" (KMS {volumes.kms_id})" if volumes.kms_id else ""
+    keys = [f"KMS {volumes.kms_id}" if volumes.kms_id else "", volumes.kms_provider]
+    keys.append(f"keys rotated {volumes.key_rotation}" if volumes.key_rotation else "")
+    kms = f" ({', '.join(filter(None, keys))})" if any(keys) else ""
     data = f"metadata in {volumes.pool}" if volumes.data_pool else ""
     return [
         volumes.mounter.value,
