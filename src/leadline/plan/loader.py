@@ -20,6 +20,7 @@ from leadline.plan.checks import (
     check_clusters,
     check_expansion,
     check_has_workloads,
+    check_matrix,
     check_names,
     check_trial_count,
     check_workload_targets,
@@ -27,6 +28,7 @@ from leadline.plan.checks import (
 )
 from leadline.plan.document import (
     LAB_TAGS,
+    BudgetDocument,
     ClusterDocument,
     DefaultsDocument,
     DensityDocument,
@@ -37,7 +39,7 @@ from leadline.plan.document import (
     TargetDocument,
     WorkloadDocument,
 )
-from leadline.plan.expand import expand
+from leadline.plan.expand import expand, written_targets
 from leadline.plan.faults import (
     Fault,
     Faults,
@@ -46,6 +48,7 @@ from leadline.plan.faults import (
     nearest_word,
     take_errors,
 )
+from leadline.plan.groups import over_budget
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
@@ -251,6 +254,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     forced = _forced(overrides, faults)
     profiles = _profiles(raw, faults)
     job_files = _job_files(raw, base, faults)
+    check_matrix(raw, faults)
     check_names(raw, profiles, faults)
     check_clusters(raw, faults)
     check_workload_targets(raw, profiles, faults)
@@ -262,8 +266,9 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
     plan = expand(_located(plan_document, base), profiles, job_files, forced)
-    for number, sentence in small_volumes(plan):
-        faults.add(("targets", number), sentence)
+    entry = {one.target.name: one.number for one in written_targets(plan_document)}
+    for name, sentence in (*small_volumes(plan), *over_budget(plan)):
+        faults.add(("targets", entry[name]), sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
     return plan
@@ -351,6 +356,7 @@ def _keys_at(path: KeyPath) -> list[str]:
         "density": DensityDocument,
         "defaults": DefaultsDocument,
         "clusters": ClusterDocument,
+        "budget": BudgetDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,

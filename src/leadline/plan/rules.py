@@ -160,14 +160,15 @@ def with_rate(workload: Workload) -> Workload:
     return workload.model_copy(update={"phases": phases})
 
 
-def small_volumes(plan: Plan) -> Iterator[tuple[int, str]]:
-    """Targets whose volumes are too small for the data of their workloads, by their number in the
-    plan. The run leaves out an optional one."""
-    for number, target in enumerate(plan.targets):
+def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Targets whose volumes are too small for the data of their workloads, by their name. The run
+    leaves out an optional one."""
+    for target in plan.targets:
         url = target.parsed
         if not url.kind.on_kubernetes or target.name in plan.optional:
             continue
         size, needed = url.request.size_bytes, target_footprint(plan, target.name).span
         if size is not None and size < needed:
             fact = f"a volume of {format_size(size)} is too small for the {format_size(needed)}"
-            yield number, f"{fact} of its workloads: ask for more with size=, or make those smaller"
+            hint = "ask for more with size=, or make those smaller"
+            yield target.name, f"{fact} of its workloads: {hint}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -22,7 +22,7 @@ from leadline.units import parse_duration, parse_size
 
 GIB = 1 << 30
 # Each volume has a pod of its own; more than this is probably a typing error.
-MOST_VOLUMES = 100
+MOST_VOLUMES = 256
 _COUNT = re.compile(r"0*[1-9][0-9]{0,3}")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -239,6 +239,17 @@ class TargetUrl:
     def __str__(self) -> str:
         query = "&".join(f"{key}={value}" for key, value in self.options.items())
         return f"{self.kind.value}:{self.location}" + (f"?{query}" if query else "")
+
+    def with_options(self, more: Mapping[str, str]) -> TargetUrl:
+        """The same with more options. Raises ValueError for one that the kind does not have, that
+        the target has already, or that has another fault."""
+        for key in more:
+            if key in self.options:
+                raise ValueError(f"the target has the option {key!r} of its own")
+        if more and self.kind not in _OPTIONS:
+            raise ValueError(f"{self.kind.value!r} targets have no option {next(iter(more))!r}")
+        options = {**self.options, **more}
+        return parse_target_url(str(replace(self, options=options)))
 
     @property
     def pool(self) -> str:

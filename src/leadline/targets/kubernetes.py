@@ -249,7 +249,7 @@ class KubernetesTarget(ABC):
         self.cluster.note(
             f"making {volumes} of {format_size(self._volumes.size_bytes)} for {self.name}"
         )
-        self._namespace = self.cluster.enter(self.name, run, journal)
+        self._namespace = self.cluster.enter(run, journal)
         self._start()
 
     def _note_created(self) -> tuple[str, str]:
@@ -337,9 +337,7 @@ class KubernetesTarget(ABC):
         return problems
 
     def release(self) -> tuple[str, ...]:
-        if self._journal is None:
-            return ()
-        return (*self._stop(), *self.cluster.leave(self.name))
+        return self._stop()
 
 
 # Pods of an abandoned run end by themselves, a day after the time that the run asks for.
