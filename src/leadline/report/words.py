@@ -258,6 +258,8 @@ _REASONS = {
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
     Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
     Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",
+    Reason.ACROSS_GROUPS: "two groups, one after the other: the interval includes the variation "
+    "between them, assumed as between runs",
     Reason.SEVERAL_RUNS: "several runs of a system: each run counts as one value, the mean of its "
     "trials",
     Reason.INCOMPLETE_RUNS: "a run has no number: only the other runs count",
