@@ -250,7 +250,8 @@ def judge(
 
     `band` is the equivalence margin as a share, `between_runs` the standard deviation between runs
     of one system as a share, for samples of different runs, and of series of one run that were not
-    interleaved. Raises ValueError if `band` is not between 0 and 1, or `between_runs` is negative or not finite.
+    interleaved. Raises ValueError if `band` is not between 0 and 1, or `between_runs` is negative
+    or not finite.
     """
     if not 0 < band < 1:
         raise ValueError(f"a band of {band} is not between 0 and 1")

@@ -19,7 +19,7 @@ from leadline.plan.document import (
     ProfileDocument,
     WorkloadDocument,
 )
-from leadline.plan.expand import follow_ups, places, varied, with_levels
+from leadline.plan.expand import follow_ups, varied, with_levels
 from leadline.plan.faults import Faults, error_sentence, nearest_word
 from leadline.plan.matrix import (
     Dimension,
@@ -30,6 +30,7 @@ from leadline.plan.matrix import (
 )
 from leadline.plan.rules import engine_faults, with_rate
 from leadline.plan.target_url import TargetUrl, parse_target_url
+from leadline.plan.written_targets import places
 from leadline.plan.yaml_positions import KeyPath
 
 # A limit of the time: 100,000 trials of a minute take ten weeks.

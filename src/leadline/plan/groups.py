@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import Budget, Group, Plan, Trial
-from leadline.plan.target_url import GIB, RunnerKind, VolumeMode
+from leadline.plan.target_url import GIB, VolumeMode
 from leadline.units import format_size
 
 # A file system uses some of its volume for metadata (as in targets/kubernetes.py).
@@ -65,10 +65,10 @@ def target_demand(plan: Plan, name: str) -> Demand:
         data = footprint.total_bytes if in_files else footprint.span
         needed = math.ceil(data * (_FILESYSTEM_SHARE if in_files else 1))
         volumes = request.count
+        each = request.runner_size(cluster)
         capacity = volumes * (request.size_bytes or max(1, math.ceil(needed / GIB)) * GIB)
         data *= volumes
-        each = cluster.cpu if cluster is not None else 0.0
-        cores = volumes * (request.preset.cores if request.runner is RunnerKind.VM else each)
+        cores = volumes * each.cores
     elif not url.kind.in_files:
         capacity = data
     written = data if plan.prefill or footprint.writes else 0
@@ -208,6 +208,10 @@ def over_budget(plan: Plan) -> Iterator[tuple[str, str]]:
         return
     waiting = {item.target for item in plan.follow_ups}
     for target in plan.targets:
+        if target.kind and target.kind.on_kubernetes and target.parsed.request.everywhere:
+            fact = "the number of volumes of count=all is unknown before the run"
+            yield target.name, f"{target.name!r} cannot be held to a budget: {fact}; write a number"
+            continue
         excess = list(target_demand(plan, target.name).excess(plan.budget))
         if excess:
             yield target.name, f"{target.name!r} alone exceeds the budget: {'; '.join(excess)}"

@@ -39,7 +39,7 @@ from leadline.plan.document import (
     TargetDocument,
     WorkloadDocument,
 )
-from leadline.plan.expand import expand, written_targets
+from leadline.plan.expand import expand
 from leadline.plan.faults import (
     Fault,
     Faults,
@@ -60,6 +60,7 @@ from leadline.plan.target_url import (
     Toleration,
     VmSettings,
 )
+from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
 

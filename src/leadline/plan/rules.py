@@ -81,7 +81,7 @@ def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
             "volumes of a StorageClass cannot be neighbours yet: use them on dir:, rbd:, cephfs: "
             "and hosts: targets"
         )
-    if workload.clients > url.request.count:
+    if workload.clients > url.request.count and not url.request.everywhere:
         yield (
             f"{workload.clients} clients need a volume each, and the target has "
             f"{url.request.count}: write count={workload.clients} in the target"

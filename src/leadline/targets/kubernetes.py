@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from lightkube import ApiError
@@ -32,17 +33,20 @@ from leadline.connect.kubernetes.pods import (
     MOUNT,
     ROOT,
     SCRATCH,
+    TOPOLOGY_KEYS,
     USER,
     PodSecurity,
     RunnerJob,
     await_pods,
     build_job,
     create_job,
+    node_selector,
 )
 from leadline.connect.kubernetes.survey import (
     find_class,
     keeps_volumes,
     mode_for,
+    places_for_runners,
     require_capacity,
     require_place,
     require_quota,
@@ -52,7 +56,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.plan.target_url import GIB, Lifetime, VolumeMode
+from leadline.plan.target_url import GIB, MOST_VOLUMES, Lifetime, VolumeMode, VolumeRequest
 from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape, Watch
 from leadline.targets.base import SETTLE_S
 from leadline.targets.kubernetes_cluster import SCHEME, OpenKubernetes
@@ -88,7 +92,28 @@ class ClassVolumes:
         self._choose_size(footprint)
         selector = self._cluster.settings.node_selector
         require_place(connection, self.request.node, self.request.zone, selector, self._where)
+        if self.request.everywhere:
+            self.request = replace(self.request, count=self._places())
         require_capacity(connection, self.storage_class, self.size_bytes, self._where)
+
+    def _places(self) -> int:
+        """The number of nodes, or of zones, that take runners."""
+        settings, by = self._cluster.settings, self.request.spread
+        found = places_for_runners(
+            self._cluster.connection,
+            node_selector(self.request, settings),
+            settings.tolerations,
+            TOPOLOGY_KEYS[by],
+        )
+        if not 0 < len(found) <= MOST_VOLUMES:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"runners cannot be spread over all {by.value}s: {len(found)} take them",
+                context=self._where,
+                hint=f"write a number with count= (at most {MOST_VOLUMES}); see node_selector, "
+                f"tolerations, and the label {TOPOLOGY_KEYS[by]} of the nodes",
+            )
+        return len(found)
 
     def require_quota(self, *, cores: float, memory_bytes: int, claimed_bytes: int) -> None:
         """Raise LeadlineError(`quota-exceeded`); `cores` and `memory_bytes` are per runner. A
@@ -211,7 +236,6 @@ class KubernetesTarget(ABC):
         self.name = target.name
         self.cluster = cluster
         self._volumes = ClassVolumes(target, cluster)
-        self._request = target.parsed.request
         self._number = number
         self._run = ""
         self._namespace = ""
@@ -219,6 +243,10 @@ class KubernetesTarget(ABC):
         self._created: Created | None = None
         self._location: RemoteVolumes | None = None
         self._runners: tuple[Runner, ...] = ()
+
+    @property
+    def _request(self) -> VolumeRequest:
+        return self._volumes.request
 
     @property
     def location(self) -> RemoteVolumes:
@@ -361,14 +389,14 @@ class StorageClassTarget(KubernetesTarget):
         self._folder_use: list[list[str]] = []
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        settings = self.cluster.settings
+        size = self._request.runner_size(self.cluster.settings)
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
         if self._volumes.mode is VolumeMode.BLOCK:
             # A raw device may need user 0, which the strictest level forbids.
             self.cluster.register_security(PodSecurity.BASELINE)
         self._volumes.require_quota(
-            cores=settings.cpu, memory_bytes=settings.memory, claimed_bytes=claimed_bytes
+            cores=size.cores, memory_bytes=size.memory_bytes, claimed_bytes=claimed_bytes
         )
 
     def _start(self) -> None:
@@ -420,6 +448,7 @@ class StorageClassTarget(KubernetesTarget):
     def _note_runners(self, pods: Sequence[Pod], token: str, user: int) -> None:
         """Record the nodes of the pods and their volumes, for each trial's folder."""
         claims, settings = self._claims(token), self.cluster.settings
+        size = self._request.runner_size(settings)
         found = []
         for pod in pods:
             assert pod.metadata is not None
@@ -433,8 +462,8 @@ class StorageClassTarget(KubernetesTarget):
                     image=settings.image,
                     image_id=statuses[0].imageID if statuses else "",
                     user=user,
-                    cores=settings.cpu,
-                    memory_bytes=settings.memory,
+                    cores=size.cores,
+                    memory_bytes=size.memory_bytes,
                     volume=volume,
                 )
             )
