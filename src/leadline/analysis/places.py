@@ -1,7 +1,7 @@
 """Nodes and zones of a run's volumes: is one of them slower than the others?
 
 Volumes of one trial do the same at the same time, each from its own runner. The rate of a node in a
-trial is compared with the mean of all nodes of that trial, so that what the trial shares cancels.
+trial is compared with the median node of that trial, so that what the trial shares cancels.
 The unit of replication is the repeat: a node has one value for each, the mean over its cells.
 """
 
@@ -44,7 +44,7 @@ class PlaceRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceFigure:
-    """One place against the mean of all: `ratio` of rates over all cells, its `interval` (None:
+    """One place against the median place: `ratio` of rates over all cells, its `interval` (None:
     fewer than two repeats) at a confidence that counts all places, and the verdict."""
 
     place: str
@@ -100,9 +100,10 @@ def study_places(kind: str, rates: Iterable[PlaceRate], band: float) -> PlaceStu
         if len(by_place) < 2:
             continue
         means = {place: fmean(logs) for place, logs in by_place.items()}
-        mean = fmean(means.values())
+        # Of the mean, one slow place would make all others fast.
+        middle = median(means.values())
         for place, log in means.items():
-            deviations.setdefault((place, cell), {}).setdefault(repeat, []).append(log - mean)
+            deviations.setdefault((place, cell), {}).setdefault(repeat, []).append(log - middle)
     places = tuple(sorted({place for place, _ in deviations}))
     if len(places) < 2:
         return None

@@ -37,9 +37,9 @@ def _section(study: PlaceStudy) -> Section:
         )
         for figure in study.figures
     )
-    columns = (study.kind, "rate against the mean", "interval", "verdict", "repeats")
+    columns = (study.kind, "rate against the median", "interval", "verdict", "repeats")
     caption = (
-        f"Rates of each {study.kind} against the mean of all {study.kind}s in the same trials; "
+        f"Rates of each {study.kind} against the median {study.kind} of the same trials; "
         f"intervals count all {study.kind}s, margin {band_text(study.band)}"
     )
     return Section(
@@ -60,21 +60,21 @@ def _sentence(study: PlaceStudy) -> str:
         found = [one for one in study.figures if one.verdict is verdict]
         if found:
             names = listed(f"{one.place} ({change_text(one.ratio)})" for one in found)
-            parts.append(f"{_WORDS[verdict]} than the mean: {names}")
+            parts.append(f"{_WORDS[verdict]} than the median {study.kind}: {names}")
     if parts:
         return f"{study.kind.capitalize()}s {'; '.join(parts)}."
     if all(one.verdict is Verdict.SAME for one in study.figures):
         return f"All {len(study.figures)} {study.kind}s have the same rate within the margin."
     if any(one.interval is None for one in study.figures):
         return f"One repeat does not show whether a {study.kind} is slower."
-    return f"No {study.kind} is significantly slower or faster than the mean."
+    return f"No {study.kind} is significantly slower or faster than the median."
 
 
 def _picture(study: PlaceStudy) -> HeatMap:
     cells = study.cells[:_MOST_COLUMNS]
     return HeatMap(
         id=f"{study.kind}-map",
-        title=f"Rate of each {study.kind} against the mean",
+        title=f"Rate of each {study.kind} against the median",
         rows=tuple(figure.place for figure in study.figures),
         columns=tuple(_column(study, cell) for cell in cells),
         higher_is_better=(True,) * len(cells),
@@ -84,6 +84,7 @@ def _picture(study: PlaceStudy) -> HeatMap:
         ),
         baseline=0,
         relative=True,
+        row_title=study.kind,
     )
 
 
@@ -91,8 +92,8 @@ def _column(study: PlaceStudy, cell: Cell) -> str:
     """Name a cell without the parts that all cells share."""
     texts = (cell[0], cell[1], cell[2], op_text(cell[3]))
     shared = [len({one[at] for one in study.cells}) == 1 for at in range(len(texts))]
-    named = place(*(text for text, same in zip(texts, shared, strict=True) if not same))
-    return named or place(cell[1], op_text(cell[3]))
+    own = [text for text, same in zip(texts, shared, strict=True) if not same]
+    return place(*own) if own else place(cell[1], texts[3])
 
 
 def _cell(ratio: float | None) -> HeatCell:
