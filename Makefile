@@ -1,15 +1,17 @@
 # The two main commands are `make demo` and `make test`. Both include the set-up.
+export LEADLINE_USER_PATH := $(PATH)
 export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 # Set in many container images. Without bytecode on disk, every process that a test or a script starts
 # compiles all of its modules again: half of the processor time of `leadline --help`.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-code test-quick-real test-thorough test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz release clean
+.PHONY: help demo test test-code test-quick-real test-thorough test-slow test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz release clean
 
 help:
 	@echo "make demo       two real Ceph clusters, single-zone and multi-zone, in five minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
 	@echo "make test-thorough  property tests and simulations in large numbers, five minutes"
+	@echo "make test-slow  slower tests of devices, folders and hosts, without a cluster"
 	@echo "make test-ceph  slower tests of real Ceph: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
 	@echo "make test-deep  the longest tests: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
@@ -41,9 +43,17 @@ test-thorough:
 	@scripts/setup.sh test
 	uv run --frozen pytest -m "thorough and not deep" -n 2 tests/unit tests/cli tests/real
 
+# Files whose slow tests need no cluster. The other slow tests are those of `test-ceph`.
+WITHOUT_CLUSTER := tests/contract tests/unit $(patsubst %,tests/real/test_%.py,device_safety fleet \
+	fleet_hosts hosts hosts_run hung_mount run stacks)
+
+test-slow:
+	@scripts/setup.sh test
+	scripts/test-real.sh -n 2 --dist loadfile -m slow $(WITHOUT_CLUSTER)
+
 test-ceph:
 	@scripts/setup.sh test
-	scripts/test-real.sh -n 2 --dist loadfile -m "slow and not kubernetes"
+	scripts/test-real.sh -n 2 --dist loadfile -m "slow and not kubernetes" $(WITHOUT_CLUSTER:%=--ignore=%)
 
 test-kubernetes:
 	@scripts/setup.sh test

@@ -28,6 +28,7 @@ from fuzz.bundles import pack, unpack
 from fuzz.parsers import fuzz_parsers, parser_seeds
 from fuzz.properties import Broken, comparable, read
 from leadline.analysis.figures import figures
+from leadline.analysis.gate import load_policy
 from leadline.analysis.objectives import load_use_case
 from leadline.archive import layout
 from leadline.archive.reader import Run
@@ -466,6 +467,7 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="chain", kinds=KINDS, test=_test_chain, seeds=_chain_seeds),
         FuzzTarget(name="archive", test=_test_archive, seeds=_archive_seeds),
         FuzzTarget(name="plan", test=_test_plan, seeds=_plan_seeds),
+        FuzzTarget(name="policy", test=partial(_test_small_text, load_policy), seeds=_plan_seeds),
         FuzzTarget(name="facts", test=partial(_test_small_text, load_facts), seeds=_plan_seeds),
         FuzzTarget(name="use", test=partial(_test_small_text, load_use_case), seeds=_use_seeds),
         FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),

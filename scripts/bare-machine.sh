@@ -61,6 +61,7 @@ cp -r "$work/leadline.git" "$machine/srv/"
 step "git-and-make" within sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends git make'
 step clone within git clone -q /srv/leadline.git /root/leadline
 step make-demo within make -C /root/leadline demo
+step uv-run within sh -c 'cd /root/leadline && uv run --frozen leadline doctor; [ $? -le 3 ]'
 step make-test within make -C /root/leadline test
 grep -hE '^[0-9]+ (passed|failed)|passed|SKIPPED' "$work/make-test.log" | tail -n 12
 sed -n '/^Run perf/,/^The page/p' "$work/make-demo.log" | head -n 40

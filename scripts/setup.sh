@@ -131,12 +131,14 @@ if [ -z "$uv" ]; then
         fail "uv cannot be installed" "check the network and the configuration of pip"
     uv=.tools/bin/uv
 fi
-if ! command -v uv >/dev/null; then
+# make adds folders to its PATH that a shell of the user does not have.
+user_path=${LEADLINE_USER_PATH:-$PATH}
+if ! (PATH=$user_path && command -v uv >/dev/null); then
     # The README continues with `uv run leadline ...`, so a shell must find uv.
     if [ "$(id -u)" = 0 ]; then bin=/usr/local/bin; else bin=$HOME/.local/bin; fi
     mkdir -p "$bin"
-    [ -e "$bin/uv" ] || ln -s "$PWD/.tools/bin/uv" "$bin/uv"
-    case ":$PATH:" in
+    [ -e "$bin/uv" ] || ln -sf "$PWD/.tools/bin/uv" "$bin/uv" # -f: the link of a removed checkout
+    case ":$user_path:" in
         *":$bin:"*) ;;
         *) say "uv is in $bin; add it to your PATH" ;;
     esac

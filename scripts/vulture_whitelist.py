@@ -27,6 +27,7 @@ _some_target  # pydantic validator
 _labels_agree  # pydantic validator
 _one_word  # pydantic validator
 _size_of_a_change  # pydantic validator
+_distinct  # pydantic validator
 _fits_together  # pydantic validator
 leadline  # the version key of a plan file; imported ahead of a fork in judge.py
 frame  # argument of a signal handler
@@ -34,6 +35,7 @@ trace  # argument of __exit__
 exception  # argument of __exit__
 
 # Written into archives, state files and JSON answers; their readers are users and later versions.
+confirmation_ratio  # JSON of a gate
 resident_before_bytes  # archive: page cache before a drop
 clock_offset_s  # archive: clock of a remote client
 logical_sector_bytes  # inventory of a block device

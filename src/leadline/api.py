@@ -86,8 +86,8 @@ def compare(
     elif kind is By.RUN:
         sides = several_runs(_archives(baseline), _archives(candidate), judge)
     else:
-        ours, theirs = (_name(_single(part), kind) for part in (baseline, candidate))
-        sides = within_run(_archive(run), kind, ours, theirs, judge)
+        left, right = (_name(_single(part), kind) for part in (baseline, candidate))
+        sides = within_run(_archive(run), kind, left, right, judge)
     return OpenComparison(
         compared(*sides, by=kind, band=band, between_runs=between_runs, metrics=wanted)
     )

@@ -305,6 +305,9 @@ HOST_UNREACHABLE = _kind(
 LAB_INVALID = _kind(
     "lab-invalid", Exit.WRONG_REQUEST, "A lab's description has faults; all are listed."
 )
+POLICY_INVALID = _kind(
+    "policy-invalid", Exit.WRONG_REQUEST, "The policy of a gate cannot be read, or has faults."
+)
 FACTS_INVALID = _kind(
     "facts-invalid",
     Exit.WRONG_REQUEST,

@@ -35,10 +35,9 @@ READERS = {
     # Only compared with a path.
     "lab/down.py": "lab",
     "lab/state.py": "lab",
-    "plan/facts.py": "facts",
     "plan/job_file.py": "job-file",
-    "plan/lab.py": "lab",
     "plan/loader.py": "plan",
+    "plan/yaml_positions.py": "facts",
     "report/pages/run/conditions.py": "archive",
 }
 

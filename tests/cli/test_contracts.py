@@ -64,6 +64,12 @@ def answers(
     ]
     table = RECORDED.parent / "imports" / "table" / "openebs-and-rook-fio.csv"
     told["compare"] = [one(leadline("compare", "@previous", "@latest", "--format", "json"))]
+    policy = target / "policy.yaml"
+    policy.write_text("rules: [{limit: iops < -10%}]\n")
+    gated = leadline(
+        "gate", "@previous", "@latest", "--policy", policy, "--self-test", "--format", "json"
+    )
+    told["gate"] = [json.loads(gated.out)]
     told["layers"] = [one(leadline("layers", "@latest", "--format", "json"))]
     told["scale"] = [one(leadline("scale", "@previous", "@latest", "--format", "json"))]
     # A run whose numbers the audit refuses ranks nothing, and says so beside its answer.

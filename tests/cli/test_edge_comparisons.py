@@ -103,6 +103,11 @@ def test_trials_and_cells_of_zero(leadline: Leadline, table: Table) -> None:
     reasons = [cell["reasons"] for cell in answer["cells"]]
     assert reasons[2] == ["trial-not-positive"]
     assert (verdicts(answer)[4], reasons[4]) == ("not comparable", ["zero"])
+    table("alone", cells=1)
+    table("stopped", cells=1, value=lambda _cell, trial, value: 0 if trial == 2 else value)
+    _, text = compared(leadline, "alone", "stopped")
+    assert "in 1 cell a trial's value is zero" in " ".join(text.split())
+    assert "needs more repeats" not in text
 
 
 def test_unequal_trials_are_counted_on_both_sides(leadline: Leadline, table: Table) -> None:

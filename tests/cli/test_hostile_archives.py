@@ -10,7 +10,7 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -68,20 +68,52 @@ def runs(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "runs"))
 
 
+# What reads an archive: each verb, and the forms of their answers.
+VERBS = (
+    ("list", "--format", "json"),
+    ("show", "{run}"),
+    ("audit", "{run}"),
+    ("verify", "{run}"),
+)
+FORMATS = (
+    ("list",),
+    *((verb, "{run}", "--format", "json") for verb in ("show", "audit", "verify")),
+    ("audit", "{run}", "--format", "junit"),
+    ("audit", "{run}", "--format", "markdown"),
+    ("show", "{run}", "--format", "markdown"),
+    ("show", "{run}", "--format", "csv"),
+)
+
+
+def read(leadline: Leadline, run: str, tmp_path: Path) -> dict[str, Said]:
+    """What each verb that reads an archive says of `run`, once: how a file is read does not depend
+    on the form of the answer."""
+    return answered(leadline, run, tmp_path, VERBS, FORMS[:1])
+
+
 def judged(leadline: Leadline, run: str, tmp_path: Path) -> dict[str, Said]:
-    """What every verb that reads an archive says of `run`, reports as if they were printed.
+    """What every verb that reads an archive says of `run`, in every form."""
+    return answered(leadline, run, tmp_path, (*VERBS, *FORMATS), FORMS)
+
+
+def answered(
+    leadline: Leadline,
+    run: str,
+    tmp_path: Path,
+    verbs: Sequence[Sequence[str]],
+    forms: Sequence[str],
+) -> dict[str, Said]:
+    """The answers of verbs, and of reports as if they were printed.
 
     None ends by a bug of ours, or with what lies outside the archive.
     """
-    said = {"list": leadline("list"), "list json": leadline("list", "--format", "json")}
-    for verb in ("show", "audit", "verify"):
-        said[verb] = leadline(verb, run)
-        said[f"{verb} json"] = leadline(verb, run, "--format", "json")
-    said["audit junit"] = leadline("audit", run, "--format", "junit")
-    for form in ("csv", "markdown"):
-        for verb in ("show", "audit") if form == "markdown" else ("show",):
-            said[f"{verb} {form}"] = leadline(verb, run, "--format", form)
-    for form in FORMS:
+    said = {}
+    for words in verbs:
+        call = [word.format(run=run) for word in words]
+        said[" ".join(word for word in words if word not in ("{run}", "--format"))] = leadline(
+            *call
+        )
+    for form in forms:
         page = tmp_path / f"page.{form}"
         told = leadline("report", run, "-o", page, "--force")
         text = page.read_text() if told.status == 0 else ""
@@ -149,8 +181,21 @@ def test_a_link_out_of_the_archive_is_not_followed(
     outside.write_bytes(tainted(victim.read_bytes()))
     victim.unlink()
     victim.symlink_to(outside)
-    said = judged(leadline, name.split("/")[0], tmp_path)
+    said = read(leadline, name.split("/")[0], tmp_path)
     assert said["verify"].status != 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", FILES)
+def test_no_form_of_an_answer_follows_a_link(
+    name: str, leadline: Leadline, runs: Path, tmp_path: Path
+) -> None:
+    victim = place(runs, name)
+    outside = tmp_path / "outside"
+    outside.write_bytes(tainted(victim.read_bytes()))
+    victim.unlink()
+    victim.symlink_to(outside)
+    assert judged(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -164,7 +209,7 @@ def test_a_folder_that_is_a_link_is_not_followed(
         if path.is_file():
             path.write_bytes(tainted(path.read_bytes()))
     victim.symlink_to(outside, target_is_directory=True)
-    said = judged(leadline, name.split("/")[0], tmp_path)
+    said = read(leadline, name.split("/")[0], tmp_path)
     assert said["verify"].status != 0
 
 
@@ -175,7 +220,7 @@ def test_a_pipe_keeps_nobody_waiting(
     victim = place(runs, name)
     victim.unlink()
     os.mkfifo(victim)
-    said = judged(leadline, name.split("/")[0], tmp_path)
+    said = read(leadline, name.split("/")[0], tmp_path)
     assert said["verify"].status != 0
 
 
@@ -186,7 +231,7 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(
     victim = place(runs, name)
     victim.unlink()
     (victim / "deeper").mkdir(parents=True)
-    assert judged(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
+    assert read(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -196,7 +241,7 @@ def test_a_file_of_2_gib_is_refused_by_its_size(
     victim = place(runs, name)
     os.truncate(victim, LARGE)
     with limited_memory():
-        said = judged(leadline, name.split("/")[0], tmp_path)
+        said = read(leadline, name.split("/")[0], tmp_path)
     assert said["verify"].status != 0
 
 
@@ -228,7 +273,7 @@ def test_ten_million_brackets_are_refused(
 ) -> None:
     place(runs, name).write_bytes(b"[" * 10_000_000)
     with limited_memory():
-        assert judged(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
+        assert read(leadline, name.split("/")[0], tmp_path)["verify"].status != 0
 
 
 class limited_memory:  # noqa: N801
@@ -537,9 +582,9 @@ PLANS = {
     "a long number": (f"{QUICK}seed: {'9' * 5000}\n", "no int that is taken"),
     "a tag that lies": (f"{QUICK}seed: !!bool x\n", "no bool that is taken"),
     "a tag that fails": (f"{QUICK}seed: !!timestamp x\n", "is not taken"),
-    "thousands of faults": ("targets: [" + "x, " * 20_000 + "]\n", "is not a target"),
+    "thousands of faults": ("targets: [" + "x, " * 5_000 + "]\n", "is not a target"),
     "thousands of profiles": (
-        "targets: [dir:/tmp]\nprofile: [" + "quick, " * 20_000 + "]\n",
+        "targets: [dir:/tmp]\nprofile: [" + "quick, " * 5_000 + "]\n",
         "repeats workloads",
     ),
     "a control character": (f"{QUICK}\x1b[31mred: 1\n", "plan-"),

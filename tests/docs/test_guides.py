@@ -61,6 +61,12 @@ def test_import_results(tmp_path: Path) -> None:
     hold_against(page, tmp_path, least=12)
 
 
+def test_nightly_gate(tmp_path: Path) -> None:
+    page = GUIDES / "nightly-gate.md"
+    assert _files(page, tmp_path) == ["policy.yaml", "monday.csv", "tuesday.csv", "again.csv"]
+    hold_against(page, tmp_path, least=7)
+
+
 def test_choose_a_pool(tmp_path: Path) -> None:
     shutil.copy(STUDY, tmp_path / "study.csv")
     page = GUIDES / "choose-a-pool.md"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,15 @@ def test_the_readme_is_short_and_has_its_picture() -> None:
     for picture in pictures:
         assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
         assert (ROOT / picture).stat().st_size < 300_000
+
+
+def test_a_shell_of_the_user_finds_uv_after_make_setup() -> None:
+    # `make` has a PATH of its own, with the folder of the checkout in which setup installs uv.
+    path = os.environ.get("LEADLINE_USER_PATH", os.environ["PATH"])
+    if os.geteuid() == 0:
+        assert shutil.which("uv", path=path)
+    else:
+        assert shutil.which("uv", path=f"{path}:{Path.home()}/.local/bin")
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:

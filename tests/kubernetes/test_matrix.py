@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +81,9 @@ def test_a_study_in_groups_stays_within_its_budget_and_compares_classes(
     compared = leadline("compare", *sides, "--format", "json").json
     reasons = {reason for cell in compared["cells"] for reason in cell["reasons"]}
     assert "across-groups" not in reasons
+    sizes = [(count, size) for count in (1, 2) for size in ("32Mi", "48Mi")]
     assert {cell["target"] for cell in compared["cells"]} == {
-        f"count={count}, machine=small, size={size}"
-        for count in (1, 2)
-        for size in ("32Mi", "48Mi")
+        f"count={count}, machine=small, size={size}" for count, size in sizes
     }
     page = tmp_path / "pools.html"
     leadline("report", *sides, "-o", page).went_well()
@@ -98,11 +95,9 @@ def test_a_killed_study_goes_on_in_its_group(
 ) -> None:
     before = settled(cluster)
     started = leadline.start("run", study(tmp_path, **SHORT))
-    end = time.monotonic() + BOUND_S
-    while not leadline.runs.exists() or len(list(leadline.run.glob("trials/*/trial.json"))) < 18:
-        assert time.monotonic() < end
-        time.sleep(0.5)
-    os.kill(started.process.pid, signal.SIGKILL)
+    started.until("group 2", lambda: "group 2 of" in started.err, BOUND_S)
+    started.until("a trial of it", lambda: len(leadline.trials()) > 16, BOUND_S)
+    started.signal(signal.SIGKILL)
     started.ended(BOUND_S)
     resumed = leadline("run", "--resume", leadline.run, "--format", "json", bound_s=BOUND_S)
     resumed.answered()

@@ -12,12 +12,14 @@ from leadline.analysis.noise import Where, noise_floors
 from leadline.analysis.overall import overall_effects
 from leadline.analysis.samples import Samples, merge_samples
 from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
-from leadline.analysis.workloads import depth, jobs, reported_rate, unlike, usual_rate
+from leadline.analysis.workloads import depth, jobs, reported_rate, usual_rate, workload_differences
 from leadline.metrics import Metric, Op
 from leadline.plan.models import Workload
 
 DEFAULT_BAND = 0.05
 _Key = tuple[str, str, Op | None]
+# A compared cell that lacks its judgement, and the samples of both systems.
+PairedCell = tuple[Callable[..., ComparedCell], Pair]
 
 
 def compare(
@@ -38,20 +40,7 @@ def compare(
     a system their variation is estimated instead. Raises ValueError
     for a `band` that is not between 0 and 1.
     """
-    subjects = [subject for subject in baseline.targets if subject in candidate.targets]
-    systems = _System(baseline), _System(candidate)
-    keys = {
-        subject: dict.fromkeys(key for system in systems for key in system.figures[subject])
-        for subject in subjects
-    }
-    # A workload of one subject is missing on every other, on both systems.
-    matrix = [key for found in keys.values() for key in found if key[2] is not None]
-    rows = [
-        row
-        for subject in subjects
-        for key in dict.fromkeys((*keys[subject], *matrix))
-        for row in _rows(subject, key, systems, metrics, primary)
-    ]
+    rows = paired_samples(baseline, candidate, metrics=metrics, primary=primary)
     judgements = judge([pair for _, pair in rows], band, between_runs=between_runs)
     compared = tuple(
         cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
@@ -66,7 +55,7 @@ def compare(
         for repeat in side.repeats
         if (differing := conditions(side, repeat, list(repeat.targets), ()).differences)
     )
-    found = conditions(baseline, candidate, subjects, compared)
+    found = conditions(baseline, candidate, _common(baseline, candidate), compared)
     return Comparison(
         by=by,
         baseline=baseline,
@@ -87,6 +76,34 @@ def compare(
             target for target in candidate.targets if target not in baseline.targets
         ),
     )
+
+
+def paired_samples(
+    baseline: Side,
+    candidate: Side,
+    *,
+    metrics: Sequence[Metric] = tuple(Metric),
+    primary: Sequence[Selector] = (),
+) -> list[PairedCell]:
+    """Return each cell of both systems without its judgement, and the samples to judge."""
+    subjects = _common(baseline, candidate)
+    systems = _System(baseline), _System(candidate)
+    keys = {
+        subject: dict.fromkeys(key for system in systems for key in system.figures[subject])
+        for subject in subjects
+    }
+    # A workload of one subject is missing on every other, on both systems.
+    matrix = [key for found in keys.values() for key in found if key[2] is not None]
+    return [
+        row
+        for subject in subjects
+        for key in dict.fromkeys((*keys[subject], *matrix))
+        for row in _rows(subject, key, systems, metrics, primary)
+    ]
+
+
+def _common(baseline: Side, candidate: Side) -> list[str]:
+    return [subject for subject in baseline.targets if subject in candidate.targets]
 
 
 class _System:
@@ -120,7 +137,7 @@ class _System:
     def differs(self, subject: str, key: _Key) -> bool:
         """Return whether the runs of the system did different work under one name."""
         done = self._done(subject, key)
-        return any(unlike(done[0], other) for other in done[1:])
+        return any(workload_differences(done[0], other) for other in done[1:])
 
     def _done(self, subject: str, key: _Key) -> list[Workload]:
         found = (part.workload(subject, key) for part in self._parts)
@@ -174,7 +191,7 @@ class _Part:
         figure = self.rows(subject).get(key)
         if figure is None:
             return Sample(value=None, run=self.side.run.id)
-        return self._samples.of(figure.metric(metric), figure.op)
+        return self._samples.sample(figure.metric(metric), figure.op)
 
 
 def _rows(
@@ -183,17 +200,17 @@ def _rows(
     systems: tuple[_System, _System],
     metrics: Sequence[Metric],
     primary: Sequence[Selector],
-) -> Iterator[tuple[Callable[..., ComparedCell], Pair]]:
+) -> Iterator[PairedCell]:
     """Yield a cell without its judgement, and the samples to judge: for each metric that either
     system reports, else once for the usual rate."""
     workload, level, op = key
     baseline, candidate = (system.figures[subject].get(key) for system in systems)
-    ours, theirs = (system.workload(subject, key) for system in systems)
-    known = ours or theirs or systems[0].planned(key) or systems[1].planned(key)
+    first, second = (system.workload(subject, key) for system in systems)
+    known = first or second or systems[0].planned(key) or systems[1].planned(key)
     rate = usual_rate(known)
     there = [figure for figure in (baseline, candidate) if figure is not None]
     differs = []
-    if ours is not None and theirs is not None and unlike(ours, theirs):
+    if first is not None and second is not None and workload_differences(first, second):
         differs.append("workload-differs")
     if any(system.differs(subject, key) for system in systems):
         differs.append(Reason.RUNS_DIFFER.value)

@@ -221,28 +221,28 @@ def two_values(baseline: Run, candidate: Run, key: str) -> tuple[str, str]:
 
     Raises LeadlineError (`usage`) for more or fewer values.
     """
-    ours, theirs = values_of(baseline, key), values_of(candidate, key)
+    first, second = values_of(baseline, key), values_of(candidate, key)
     if baseline.path == candidate.path:
-        if len(ours) == 2:
-            return f"{key}={ours[0]}", f"{key}={ours[1]}"
+        if len(first) == 2:
+            return f"{key}={first[0]}", f"{key}={first[1]}"
         raise LeadlineError(
             errors.USAGE,
-            f"run {baseline.id} has {len(ours)} values of the label {key!r}, "
+            f"run {baseline.id} has {len(first)} values of the label {key!r}, "
             "a comparison needs two",
-            context=[f"{key}: {', '.join(ours)}"],
-            hint=f"name two of them: `leadline compare {key}={ours[0]} {key}={ours[-1]} "
+            context=[f"{key}: {', '.join(first)}"],
+            hint=f"name two of them: `leadline compare {key}={first[0]} {key}={first[-1]} "
             f"--by label --run {baseline.id}`"
-            if len(ours) > 2
+            if len(first) > 2
             else "name a second run, with another value",
         )
-    if len(ours) == len(theirs) == 1 and ours != theirs:
-        return f"{key}={ours[0]}", f"{key}={theirs[0]}"
+    if len(first) == len(second) == 1 and first != second:
+        return f"{key}={first[0]}", f"{key}={second[0]}"
     raise LeadlineError(
         errors.USAGE,
         f"the label {key!r} does not separate the two runs",
         context=[
             f"{run.id}: {', '.join(values)}"
-            for run, values in ((baseline, ours), (candidate, theirs))
+            for run, values in ((baseline, first), (candidate, second))
         ],
         hint="each run needs one value, different from the other's; targets of one run are "
         f"compared by `leadline compare {baseline.id} --by {key}`",
@@ -250,7 +250,7 @@ def two_values(baseline: Run, candidate: Run, key: str) -> tuple[str, str]:
 
 
 def label_partners(
-    ours: Sequence[Target], theirs: Sequence[Target], keys: Iterable[str]
+    baseline: Sequence[Target], candidate: Sequence[Target], keys: Iterable[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Map the common labels, `pool=x, replicas=3`, to the targets of each system.
 
@@ -258,16 +258,18 @@ def label_partners(
     ambiguous partners, and (`not-comparable`) if no target has a partner.
     """
     named = set(keys)
-    if len(ours) == len(theirs) == 1 and not _rest(ours[0], named) + _rest(theirs[0], named):
+    if len(baseline) == len(candidate) == 1 and not _rest(baseline[0], named) + _rest(
+        candidate[0], named
+    ):
         return {}, {}
-    left, right = _by_rest(ours, named), _by_rest(theirs, named)
+    left, right = _by_rest(baseline, named), _by_rest(candidate, named)
     if not left.keys() & right.keys():
         raise LeadlineError(
             errors.NOT_COMPARABLE,
             "no target has a partner: the other labels differ",
             context=[
                 f"{target.name}: {labels_text(target.labels) or 'no label'}"
-                for target in (*ours, *theirs)
+                for target in (*baseline, *candidate)
             ][:_MOST_LISTED],
             hint="name the other differing labels too, `replicas=1,cores=2` and `replicas=3`, or "
             "the targets with --by target",
@@ -279,10 +281,10 @@ def undecided_pairs(run: Run, baseline: str, candidate: str) -> list[tuple[str, 
     """Return all possible pairs of targets, as labels that name one target each, where a target
     lacks a label that the others have."""
     keys = {baseline.partition("=")[0], candidate.partition("=")[0]}
-    ours, theirs = with_labels(run, baseline), with_labels(run, candidate)
+    first, second = with_labels(run, baseline), with_labels(run, candidate)
     found = []
-    for target in ours:
-        for other in theirs:
+    for target in first:
+        for other in second:
             left, right = _without(target, keys), _without(other, keys)
             shared = left.keys() & right.keys()
             if target.place != other.place or any(left[key] != right[key] for key in shared):
@@ -330,12 +332,12 @@ Judged = Callable[[Run], tuple[tuple[CellFigure, ...], tuple[Finding, ...]]]
 
 def two_runs(baseline: Run, candidate: Run, judged: Judged) -> tuple[Side, Side]:
     """Match the subjects of two runs by name; two runs with one target each match anyway."""
-    ours, theirs = _subjects(baseline), _subjects(candidate)
-    if len(ours) == len(theirs) == 1 and not set(ours) & set(theirs):
-        ours, theirs = _partners(_of(baseline, ours.values()), _of(candidate, theirs.values()))
+    first, second = _subjects(baseline), _subjects(candidate)
+    if len(first) == len(second) == 1 and not set(first) & set(second):
+        first, second = _partners(_of(baseline, first.values()), _of(candidate, second.values()))
     return (
-        _side(_run_name(baseline, candidate), baseline, ours, judged),
-        _side(_run_name(candidate, baseline), candidate, theirs, judged),
+        _side(_run_name(baseline, candidate), baseline, first, judged),
+        _side(_run_name(candidate, baseline), candidate, second, judged),
     )
 
 
@@ -354,7 +356,7 @@ def several_runs(
             hint="name each run once: one run is no repeat of itself",
         )
     first = two_runs(baseline[0], candidate[0], judged)
-    ours, theirs = (
+    left, right = (
         replace(
             side,
             name=f"{side.name} ({len(runs)} runs)" if len(runs) > 1 else side.name,
@@ -362,7 +364,7 @@ def several_runs(
         )
         for side, runs in zip(first, (baseline, candidate), strict=True)
     )
-    return ours, theirs
+    return left, right
 
 
 def _repeat(side: Side, run: Run, judged: Judged) -> Side:
@@ -388,13 +390,13 @@ def within_run(
     LeadlineError (`usage`) for unknown names, and (`not-comparable`) for labels without partners.
     """
     if by is By.CLUSTER:
-        ours, theirs = (_at_place(run, name) for name in (baseline, candidate))
+        first, second = (_at_place(run, name) for name in (baseline, candidate))
     elif by is By.TARGET:
         named = [_of(run, _named(run, side)) for side in (baseline, candidate)]
-        ours, theirs = _partners(*named)
+        first, second = _partners(*named)
     else:
-        ours, theirs = _labelled((run, run), (baseline, candidate), others_fixed=others_fixed)
-    return _side(baseline, run, ours, judged), _side(candidate, run, theirs, judged)
+        first, second = _labelled((run, run), (baseline, candidate), others_fixed=others_fixed)
+    return _side(baseline, run, first, judged), _side(candidate, run, second, judged)
 
 
 def by_label(baseline: Run, candidate: Run, key: str, judged: Judged) -> tuple[Side, Side]:
@@ -405,10 +407,10 @@ def by_label(baseline: Run, candidate: Run, key: str, judged: Judged) -> tuple[S
     names = two_values(baseline, candidate, key)
     if baseline.path == candidate.path:
         return within_run(baseline, By.LABEL, *names, judged)
-    ours, theirs = _having(baseline, key), _having(candidate, key)
-    if not ours.keys() & theirs.keys():
-        ours, theirs = _labelled((baseline, candidate), names, others_fixed=True)
-    return _side(names[0], baseline, ours, judged), _side(names[1], candidate, theirs, judged)
+    first, second = _having(baseline, key), _having(candidate, key)
+    if not first.keys() & second.keys():
+        first, second = _labelled((baseline, candidate), names, others_fixed=True)
+    return _side(names[0], baseline, first, judged), _side(names[1], candidate, second, judged)
 
 
 def _having(run: Run, key: str) -> dict[str, str]:
@@ -449,17 +451,17 @@ def _of(run: Run, names: Iterable[str]) -> list[Target]:
 
 
 def _partners(
-    ours: Sequence[Target], theirs: Sequence[Target]
+    baseline: Sequence[Target], candidate: Sequence[Target]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Match targets by their position in both lists."""
-    if len(ours) != len(theirs):
+    if len(baseline) != len(candidate):
         raise LeadlineError(
             errors.USAGE,
-            f"{len(ours)} targets cannot be compared with {len(theirs)}",
-            context=[", ".join(target.name for target in side) for side in (ours, theirs)],
+            f"{len(baseline)} targets cannot be compared with {len(candidate)}",
+            context=[", ".join(target.name for target in side) for side in (baseline, candidate)],
             hint="name the same number of targets twice, partners in the same order",
         )
-    pairs = list(zip(ours, theirs, strict=True))
+    pairs = list(zip(baseline, candidate, strict=True))
     names = [_pair(*pair) for pair in pairs]
     if len(set(names)) < len(names):
         names = [_versus(left.name, right.name) for left, right in pairs]
@@ -469,16 +471,16 @@ def _partners(
     )
 
 
-def _pair(ours: Target, theirs: Target) -> str:
+def _pair(baseline: Target, candidate: Target) -> str:
     """Name a pair of targets, without their places if these are equal."""
-    left, right = ours.subject or ours.name, theirs.subject or theirs.name
-    if left == right or ours.place == theirs.place:
+    left, right = baseline.subject or baseline.name, candidate.subject or candidate.name
+    if left == right or baseline.place == candidate.place:
         return _versus(left, right)
-    return _versus(ours.name, theirs.name)
+    return _versus(baseline.name, candidate.name)
 
 
-def _versus(ours: str, theirs: str) -> str:
-    return theirs if ours == theirs else f"{theirs} vs {ours}"
+def _versus(baseline: str, candidate: str) -> str:
+    return candidate if baseline == candidate else f"{candidate} vs {baseline}"
 
 
 def _at_place(run: Run, name: str) -> dict[str, str]:
@@ -513,12 +515,12 @@ def _labelled(
     runs: tuple[Run, Run], labels: tuple[str, str], *, others_fixed: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Match the targets with each label, or with several together, in the run of each system."""
-    ours, theirs = (with_labels(run, text) for run, text in zip(runs, labels, strict=True))
-    if len(ours) == len(theirs) == 1 and not others_fixed:
-        return _partners(ours, theirs)
+    baseline, candidate = (with_labels(run, text) for run, text in zip(runs, labels, strict=True))
+    if len(baseline) == len(candidate) == 1 and not others_fixed:
+        return _partners(baseline, candidate)
     keys = {key for text in labels for key in parse_labels(text)}
-    left, right = label_partners(ours, theirs, keys)
-    return (left, right) if left else _partners(ours, theirs)
+    left, right = label_partners(baseline, candidate, keys)
+    return (left, right) if left else _partners(baseline, candidate)
 
 
 def _unknown(run: Run, what: str, name: str, known: Sequence[str]) -> LeadlineError:

@@ -50,12 +50,12 @@ def check_expectations(comparison: Comparison) -> tuple[ExpectationTest, ...]:
 
 
 def _test(expectation: Expectation, comparison: Comparison) -> Iterator[ExpectationTest]:
-    ours, theirs = (
+    baseline, candidate = (
         expectation.system in _names(side) for side in (comparison.baseline, comparison.candidate)
     )
-    if ours == theirs:
+    if baseline == candidate:
         return  # of another system, or of both
-    towards = expectation.direction if theirs else _INVERSE[expectation.direction]
+    towards = expectation.direction if candidate else _INVERSE[expectation.direction]
     direction = Verdict(towards)
     cells = [cell for cell in comparison.cells if _selects(expectation, cell)]
     conclusive = [cell for cell in cells if cell.verdict in _CONCLUSIVE]

@@ -123,7 +123,7 @@ class RowFindings:
         self._of_latency = _marks(findings)
         self._of_all = _marks([finding for finding in findings if not finding.latency_only])
 
-    def of(self, metric: Metric) -> tuple[FindingMark, ...]:
+    def marks(self, metric: Metric) -> tuple[FindingMark, ...]:
         """Return the findings about one number, the most severe first, without duplicates."""
         return self._of_latency if metric.is_latency else self._of_all
 
@@ -385,7 +385,7 @@ def _figure(
                     for row in by_metric[metric]
                 ],
                 merged,
-                finding_marks=about.of(metric),
+                finding_marks=about.marks(metric),
                 completed=completed,
             )
             for metric in METRICS

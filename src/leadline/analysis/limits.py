@@ -7,28 +7,38 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 import numpy as np
 
 from leadline import errors
-from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import Selector, parse_selector
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.errors import LeadlineError
 from leadline.stats.effects import p_beyond
 from leadline.stats.families import LEVEL, holm
+from leadline.text import shortened
 
 _LIMIT = re.compile(r"(?P<what>[^<>]+?)\s*(?P<sign>[<>])=?\s*(?P<share>[+-]?\d+(?:\.\d+)?)\s*%\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limit of candidate / baseline: at most (or at least) `ratio`. `text` as written."""
+    """A limit of candidate / baseline: at most (or at least) `ratio`. `text` as written; `targets`
+    are shell patterns of the names of targets, one of which must match."""
 
     text: str
     selector: Selector
     above: bool
     ratio: float
+    targets: tuple[str, ...] = ("*",)
+
+    def applies(self, cell: ComparedCell) -> bool:
+        """Return whether the limit is one of this cell."""
+        return self.selector.matches(cell.workload, cell.level, cell.op, cell.metric) and any(
+            fnmatchcase(cell.target, pattern) for pattern in self.targets
+        )
 
 
 class Outcome(StrEnum):
@@ -65,32 +75,26 @@ def parse_limit(text: str) -> Limit:
     )
 
 
-def check_limits(comparison: Comparison, limits: Sequence[Limit]) -> tuple[LimitResult, ...]:
+def check_limits(cells: Sequence[ComparedCell], limits: Sequence[Limit]) -> tuple[LimitResult, ...]:
     """Check every limit on its cells, adjusted by Holm over all of them: where nothing exceeds a
     limit, one of them is wrongly exceeded in at most 5 % of comparisons.
 
-    Raises LeadlineError (`usage`) for a limit without a cell.
+    Raises LeadlineError (`usage`) that names all limits without a cell.
     """
-    checked: list[tuple[Limit, ComparedCell]] = []
-    for limit in limits:
-        matching = [
-            cell
-            for cell in comparison.cells
-            if limit.selector.matches(cell.workload, cell.level, cell.op, cell.metric)
-        ]
-        if not matching:
-            known = dict.fromkeys(
-                f"{cell.workload}{'@' + cell.level if cell.level else ''} "
-                f"{cell.op.value + ' ' if cell.op else ''}{cell.metric.value}"
-                for cell in comparison.cells
-            )
-            raise LeadlineError(
-                errors.USAGE,
-                f"{limit.text!r} matches no cell of this comparison",
-                context=[f"such as: {', '.join(list(known)[:6])}"] if known else [],
-                hint="a limit names a metric, and a workload or operation of both systems",
-            )
-        checked += [(limit, cell) for cell in matching]
+    checked = [(limit, cell) for limit in limits for cell in cells if limit.applies(cell)]
+    without = [limit for limit in limits if not any(limit is used for used, _ in checked)]
+    if without:
+        raise LeadlineError(
+            errors.USAGE,
+            f"{_listed(without)} no cell of this comparison",
+            context=_known_cells(cells),
+            hint="a limit names a metric, and a workload or operation of both systems",
+        )
+    return check_cells(checked)
+
+
+def check_cells(checked: Sequence[tuple[Limit, ComparedCell]]) -> tuple[LimitResult, ...]:
+    """Check these limits on these cells, adjusted by Holm over all of them."""
     chances = [_p_within(limit, cell.judgement) for limit, cell in checked]
     adjusted = iter(holm([p for p in chances if p is not None]))
     return tuple(
@@ -101,6 +105,25 @@ def check_limits(comparison: Comparison, limits: Sequence[Limit]) -> tuple[Limit
         )
         for (limit, cell), p in zip(checked, chances, strict=True)
     )
+
+
+def _listed(limits: Sequence[Limit]) -> str:
+    """List limits with the verb: `'write p99 > +20%' matches`."""
+    texts = [
+        repr(limit.text) + ("" if limit.targets == ("*",) else f" of {', '.join(limit.targets)}")
+        for limit in limits
+    ]
+    return f"{'; '.join(texts)} match{'es' if len(texts) == 1 else ''}"
+
+
+def _known_cells(cells: Sequence[ComparedCell]) -> list[str]:
+    known = dict.fromkeys(
+        f"{cell.workload}{'@' + cell.level if cell.level else ''} "
+        f"{cell.op.value + ' ' if cell.op else ''}{cell.metric.value}"
+        for cell in cells
+    )
+    targets = dict.fromkeys(cell.target for cell in cells)
+    return [f"such as: {shortened(known)}", f"targets: {shortened(targets)}"] if known else []
 
 
 def _p_within(limit: Limit, judged: Judgement) -> float | None:

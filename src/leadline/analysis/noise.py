@@ -43,8 +43,8 @@ def noise_floors(side: Side) -> NoiseFloors:
                 pairs.append(
                     Pair(
                         metric=metric,
-                        baseline=samples.of(figure.metric(metric), op),
-                        candidate=samples.of(twin.metric(metric), op),
+                        baseline=samples.sample(figure.metric(metric), op),
+                        candidate=samples.sample(twin.metric(metric), op),
                     )
                 )
     found: dict[Where, float] = {}

@@ -35,10 +35,10 @@ class RankShift:
     @property
     def significant(self) -> bool:
         """Whether the rank intervals have no rank in common."""
-        ours, theirs = self.baseline.interval, self.candidate.interval
-        if ours is None or theirs is None:
+        baseline, candidate = self.baseline.interval, self.candidate.interval
+        if baseline is None or candidate is None:
             return False
-        return ours[1] < theirs[0] or theirs[1] < ours[0]
+        return baseline[1] < candidate[0] or candidate[1] < baseline[0]
 
 
 def rank_shifts(comparison: Comparison) -> tuple[RankShift, ...]:
@@ -62,10 +62,10 @@ def rank_shifts(comparison: Comparison) -> tuple[RankShift, ...]:
         for side, figures in zip(sides, own, strict=True)
     ]
     found = [
-        RankShift(subject=name, baseline=ours, candidate=theirs)
+        RankShift(subject=name, baseline=baseline, candidate=candidate)
         for name in subjects
-        if (ours := places[0].get(sides[0].targets[name])) is not None
-        and (theirs := places[1].get(sides[1].targets[name])) is not None
+        if (baseline := places[0].get(sides[0].targets[name])) is not None
+        and (candidate := places[1].get(sides[1].targets[name])) is not None
     ]
     if sum(one.shift is not None for one in found) < 2:
         return ()

@@ -21,7 +21,7 @@ from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.objectives import Objective, Question
 from leadline.analysis.samples import Samples, error_codes
 from leadline.analysis.verdicts import Evidence, Judgement, Pair, Reason, Sample, Verdict, judge
-from leadline.analysis.workloads import unlike
+from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op, Spread
@@ -210,7 +210,7 @@ class RankedNumbers:
         if metric.value <= 0:
             return missing(cause=MissingCause.ZERO)
         usual, own = self._usual[number], self._workload(figure)
-        if usual and own and usual.recorded and (differences := unlike(usual, own)):
+        if usual and own and usual.recorded and (differences := workload_differences(usual, own)):
             return missing(cause=MissingCause.OTHER_WORK, differences=differences)
         return None
 
@@ -235,7 +235,7 @@ class RankedNumbers:
             objective = self.objectives[number]
             figure = self._figure(target, objective)
             assert figure is not None, "callers check first that nothing is missing"
-            made = self._samples.of(figure.metric(objective.metric), objective.op)
+            made = self._samples.sample(figure.metric(objective.metric), objective.op)
             self._made[target, number] = made
         return self._made[target, number]
 

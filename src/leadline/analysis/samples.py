@@ -34,7 +34,7 @@ class Samples:
         self._stored: dict[str, StoredTrial] | None = None
         self._shares: dict[tuple[str, Op], float | None] = {}
 
-    def of(self, figure: MetricFigure, op: Op | None) -> Sample:
+    def sample(self, figure: MetricFigure, op: Op | None) -> Sample:
         known = [(trial, trial.value) for trial in figure.trials if trial.value is not None]
         # A part of the trials is no sample.
         whole = known if len(known) == len(figure.trials) else []

@@ -62,6 +62,7 @@ class Reason(StrEnum):
     P_NOT_SMALL = "p-not-small"
     ACROSS_RUNS = "across-runs"
     ACROSS_GROUPS = "across-groups"
+    NOT_INTERLEAVED = "not-interleaved"
     SEVERAL_RUNS = "several-runs"
     INCOMPLETE_RUNS = "incomplete-runs"
     RUNS_DIFFER = "runs-differ"
@@ -342,11 +343,12 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
     baseline, candidate = draft.pair.baseline, draft.pair.candidate
     numbers = _numbers(baseline, candidate)
     used = len(numbers.above) + len(numbers.below)
-    apart = _apart(draft.pair)
+    apart, in_a_row = _apart(draft.pair), _not_interleaved(draft.pair)
     across = apart is Reason.ACROSS_RUNS
     given = {
         Reason.ACROSS_RUNS: across,
         Reason.ACROSS_GROUPS: apart is Reason.ACROSS_GROUPS,
+        Reason.NOT_INTERLEAVED: in_a_row,
         Reason.INCOMPLETE_BLOCKS: used < len(baseline.trials) + len(candidate.trials),
         Reason.IDENTICAL_TRIALS: across and numbers.above == numbers.below,
     }
@@ -355,6 +357,7 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
         numbers,
         family=(draft.pair.metric, draft.comparable),
         between=between_runs if apart else 0.0,
+        in_a_row=in_a_row,
     )
     return replace(draft.with_evidence(Evidence.TRIALS, *reasons), numbers=numbers)
 
@@ -377,7 +380,8 @@ def _mean_log(trials: Sequence[float]) -> float:
 
 def _with_estimate(draft: _Draft, estimate: Estimate) -> _Draft:
     given = {
-        Reason.CORRELATED: estimate.correlation > 0,
+        # Of trials in an unknown order it may be the bound, which is no finding.
+        Reason.CORRELATED: estimate.correlation > 0 and Reason.NOT_INTERLEAVED not in draft.reasons,
         Reason.WILD_TRIAL: estimate.trimmed,
         Reason.OWN_SCATTER: draft.comparable
         and any(not prior.freedom for prior in estimate.priors),
@@ -404,9 +408,11 @@ def _summary(sample: Sample) -> Summary | None:
 def _draft_of_summaries(
     draft: _Draft, baseline: Summary, candidate: Summary, between_runs: float
 ) -> _Draft:
-    apart = _apart(draft.pair)
-    reasons = (apart,) if apart else ()
-    estimate = estimate_from_summaries(candidate, baseline, between=between_runs if apart else 0.0)
+    apart, in_a_row = _apart(draft.pair), _not_interleaved(draft.pair)
+    reasons = [*([apart] if apart else []), *([Reason.NOT_INTERLEAVED] if in_a_row else [])]
+    estimate = estimate_from_summaries(
+        candidate, baseline, between=between_runs if apart else 0.0, in_a_row=in_a_row
+    )
     return replace(
         draft.with_evidence(Evidence.TRIALS, *reasons), estimate=estimate, ratio=estimate.ratio
     )
@@ -418,6 +424,12 @@ def _apart(pair: Pair) -> Reason | None:
     if baseline.run and candidate.run and baseline.run != candidate.run:
         return Reason.ACROSS_RUNS
     return Reason.ACROSS_GROUPS if baseline.series != candidate.series else None
+
+
+def _not_interleaved(pair: Pair) -> bool:
+    """Return whether the trials of one run are of unknown order: other tools repeat one target's
+    trials in a row, so that what lasts longer than a trial is in all of them."""
+    return pair.baseline.imported and pair.candidate.imported and _apart(pair) is None
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:

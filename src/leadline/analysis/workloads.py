@@ -20,30 +20,30 @@ _EXTENT = {"runtime_s", "ramp_s"}
 _NAMES = {"name", "description"}
 
 
-def unlike(ours: Workload, theirs: Workload) -> tuple[str, ...]:
+def workload_differences(baseline: Workload, candidate: Workload) -> tuple[str, ...]:
     """Return the settings that make two workloads different, as `SETTING: FIRST, SECOND`."""
-    if ours.recorded and theirs.recorded:
+    if baseline.recorded and candidate.recorded:
         left, right = (
             work_options(JobOptions(raw=one.options, whole=False))
-            for one in (ours.recorded, theirs.recorded)
+            for one in (baseline.recorded, candidate.recorded)
         )
-        if ours.clients and theirs.clients:
-            left |= {"clients": f"{ours.clients}"}
-            right |= {"clients": f"{theirs.clients}"}
+        if baseline.clients and candidate.clients:
+            left |= {"clients": f"{baseline.clients}"}
+            right |= {"clients": f"{candidate.clients}"}
         return tuple(
             f"{key}: {left[key]}, {right[key]}"
             for key in left
             if key in right and left[key] != right[key]
         )
-    return _fields(ours, theirs, leave_out=_EXTENT | _NAMES)
+    return _fields(baseline, candidate, leave_out=_EXTENT | _NAMES)
 
 
-def extent(ours: Workload, theirs: Workload) -> tuple[str, ...]:
+def duration_differences(baseline: Workload, candidate: Workload) -> tuple[str, ...]:
     """Return differences of run time, which leave workloads comparable."""
     return tuple(
-        f"{key}: {getattr(ours, key):g} s, {getattr(theirs, key):g} s"
+        f"{key}: {getattr(baseline, key):g} s, {getattr(candidate, key):g} s"
         for key in sorted(_EXTENT)
-        if getattr(ours, key) != getattr(theirs, key)
+        if getattr(baseline, key) != getattr(candidate, key)
     )
 
 
@@ -107,8 +107,8 @@ def _phase(workload: Workload, op: Op | None) -> Phase | None:
     return phases[0] if len(phases) == 1 else None
 
 
-def _fields(ours: Workload, theirs: Workload, leave_out: set[str]) -> tuple[str, ...]:
-    left, right = _flat(ours.model_dump(mode="json")), _flat(theirs.model_dump(mode="json"))
+def _fields(baseline: Workload, candidate: Workload, leave_out: set[str]) -> tuple[str, ...]:
+    left, right = _flat(baseline.model_dump(mode="json")), _flat(candidate.model_dump(mode="json"))
     return tuple(
         f"{key}: {left.get(key, 'not set')}, {right.get(key, 'not set')}"
         for key in dict.fromkeys((*left, *right))

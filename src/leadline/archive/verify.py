@@ -211,18 +211,17 @@ def _check_numbers(attempt: StoredTrial, where: str, problems: list[Discrepancy]
     ]:
         problems.append(Discrepancy(path=name, message="lists other operations than the raw has"))
         return 0
-    for (_, ours), theirs in zip(fresh, stored.operations, strict=True):
-        for metric, number in ours.metrics().items():
+    for (_, derived), recorded in zip(fresh, stored.operations, strict=True):
+        for metric, number in derived.metrics().items():
             value = _as_stored(number)
             compared += 1
-            if theirs.metrics.get(metric) != value:
-                message = (
-                    f"{ours.op} {metric} is {theirs.metrics.get(metric)}, but raw gives {value}"
-                )
+            found = recorded.metrics.get(metric)
+            if found != value:
+                message = f"{derived.op} {metric} is {found}, but raw gives {value}"
                 problems.append(Discrepancy(path=name, message=message))
-        if not _same(ours.histogram, theirs):
+        if not _same(derived.histogram, recorded):
             problems.append(
-                Discrepancy(path=name, message=f"{ours.op}: histogram differs from raw")
+                Discrepancy(path=name, message=f"{derived.op}: histogram differs from raw")
             )
     return compared
 

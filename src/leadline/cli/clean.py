@@ -46,10 +46,10 @@ def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     machines and volumes, and labs that were brought up for the run.
 
     Only what the archive records and what carries the run's own mark is touched; files that
-    Leadline did not make stay. Without a run, all runs are looked at. The archive itself keeps
-    all its results. With --kubernetes the cluster itself is asked, for runs whose archive is
-    elsewhere; with --all that takes also runs of others that are going on: look first with
-    --dry-run. Folders of sockets that killed processes left in the temporary folder go as well.
+    Leadline did not make stay. Without a run, all runs are searched. The archive keeps all its
+    results. With --kubernetes the cluster is searched, for runs whose archives are elsewhere;
+    --all includes runs of other users that are in progress: use --dry-run first. Folders of
+    sockets that killed processes left in the temporary folder are removed as well.
 
     What could not be removed is reported, with exit status 4.
 

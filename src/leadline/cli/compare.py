@@ -81,15 +81,15 @@ def command(
             primary=[limit.selector for limit in parsed],
         )
     compared = any(cell.verdict is not Verdict.NOT_COMPARABLE for cell in comparison.cells)
-    results = check_limits(comparison, parsed) if compared else ()
+    results = check_limits(comparison.cells, parsed) if compared else ()
     _print(comparison, results, output, details=details)
     if not compared:
-        _print_reasons(comparison)
+        print_reasons(comparison)
         return Exit.NOT_COMPARABLE
     return _print_missed_limits(results)
 
 
-def _print_reasons(comparison: Comparison) -> None:
+def print_reasons(comparison: Comparison) -> None:
     """Print why no cell can be compared."""
     from leadline import errors
     from leadline.errors import LeadlineError

@@ -84,8 +84,8 @@ def of_run(run: Run, form: str, judge: Judge, verified: Verified) -> Written:
 
 
 def of_two(
-    ours: Side,
-    theirs: Side,
+    baseline: Side,
+    candidate: Side,
     by: By,
     form: str,
     verified: Verified,
@@ -99,7 +99,7 @@ def of_two(
     from leadline.report.answers.comparison import compare_csv, compare_output
     from leadline.report.pages.comparison.page import comparison_document
 
-    comparison = compare(ours, theirs, by=by, band=band, between_runs=between_runs)
+    comparison = compare(baseline, candidate, by=by, band=band, between_runs=between_runs)
     if form in DATA:
         document = comparison_document(comparison)
     else:
@@ -111,7 +111,7 @@ def of_two(
         return Written(text=compare_csv(answer, "csv-raw" if form == RAW else "csv"))
     from leadline.report.render.html import Download
 
-    name = f"{theirs.name}-against-{ours.name}"
+    name = f"{candidate.name}-against-{baseline.name}"
     whole = answer.without_folders().to_json()
     return Written(
         document=document,

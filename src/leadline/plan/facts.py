@@ -24,10 +24,8 @@ from pydantic import (
 )
 
 from leadline import errors
-from leadline.errors import LeadlineError
-from leadline.files import read_small_text
 from leadline.plan.faults import Faults, InvalidDocument, nearest_word, take_errors
-from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
+from leadline.plan.yaml_positions import KeyPath, read_positioned
 from leadline.text import counted
 from leadline.units import parse_size
 
@@ -230,7 +228,8 @@ class FactsFile:
 
 def load_facts(path: Path) -> FactsFile:
     """Read a facts file. Raises LeadlineError(`facts-invalid`) that lists every fault at once."""
-    document = _read(path)
+    hint = "an example is in docs/guides/import-results.md"
+    document = read_positioned(path, errors.FACTS_INVALID, "the facts file", hint)
     faults = Faults(str(path), document, "facts")
     if not isinstance(document.value, dict) or not document.value:
         faults.add((), "a facts file is a mapping with the keys clusters and targets")
@@ -261,21 +260,3 @@ def _keys_at(path: KeyPath) -> list[str]:
     }
     model = models.get((len(path), path[0] if path else ""), FactsDocument)
     return list(model.model_fields)
-
-
-def _read(path: Path) -> Positioned:
-    try:
-        return load_positioned(read_small_text(path))
-    except YamlFault as fault:
-        raise LeadlineError(
-            errors.FACTS_INVALID,
-            f"the facts file {str(path)!r} is not valid YAML",
-            context=[f"{path}:{fault.line}: {fault}"],
-        ) from fault
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise LeadlineError(
-            errors.FACTS_INVALID,
-            f"the facts file {str(path)!r} cannot be read: {reason}",
-            hint="an example is in docs/guides/import-results.md",
-        ) from error

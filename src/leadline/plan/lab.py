@@ -11,10 +11,8 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from leadline import errors
-from leadline.errors import LeadlineError
-from leadline.files import read_small_text
 from leadline.plan.faults import Fault, Faults, InvalidDocument, nearest_word
-from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
+from leadline.plan.yaml_positions import KeyPath, Positioned, read_positioned
 from leadline.units import format_size, parse_duration, parse_size
 
 # The number of zones or racks, and the least number of hosts: three copies need three of them.
@@ -262,7 +260,12 @@ def load_description(path: Path | None, overrides: LabOverrides) -> LabDescripti
     """The description in a YAML file, or the defaults, with what the command line sets.
 
     Raises LeadlineError(`lab-invalid`) that lists every fault at once."""
-    document = _read(path) if path else Positioned(value={})
+    hint = "leave the file out for a lab with three OSDs in three zones"
+    document = (
+        read_positioned(path, errors.LAB_INVALID, "the lab's description", hint)
+        if path
+        else Positioned(value={})
+    )
     faults = Faults(str(path) if path else "command line", document if path else None, "lab")
     written = document.value if document.value is not None else {}
     if not isinstance(written, dict):
@@ -328,21 +331,3 @@ def _hosts(key: str, osds: int, raw: Mapping[str, Any], faults: Faults) -> int |
         "at most",
     )
     return None
-
-
-def _read(path: Path) -> Positioned:
-    try:
-        return load_positioned(read_small_text(path))
-    except YamlFault as fault:
-        raise LeadlineError(
-            errors.LAB_INVALID,
-            f"the description {str(path)!r} is not valid YAML of a lab",
-            context=[f"{path}:{fault.line}: {fault}"],
-        ) from fault
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise LeadlineError(
-            errors.LAB_INVALID,
-            f"the lab's description {str(path)!r} cannot be read: {reason}",
-            hint="leave the file out for a lab with three OSDs in three zones",
-        ) from error

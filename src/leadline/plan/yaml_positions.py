@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
+
+from leadline.errors import ErrorKind, LeadlineError
+from leadline.files import read_small_text
 
 KeyPath = tuple[str | int, ...]
 
@@ -78,6 +82,24 @@ def load_positioned(text: str) -> Positioned:
         if loader is not None:
             loader.dispose()
     return Positioned(value=value, lines=lines)
+
+
+def read_positioned(path: Path, kind: ErrorKind, name: str, hint: str) -> Positioned:
+    """Read a YAML file that a message calls `name`. Raises LeadlineError of this kind."""
+    try:
+        return load_positioned(read_small_text(path))
+    except YamlFault as fault:
+        raise LeadlineError(
+            kind,
+            f"{name} {str(path)!r} is not valid YAML",
+            context=[f"{path}:{fault.line}: {fault}"],
+            hint=hint,
+        ) from fault
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise LeadlineError(
+            kind, f"{name} {str(path)!r} cannot be read: {reason}", hint=hint
+        ) from error
 
 
 def _plain(loader: _Loader, node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int]) -> object:

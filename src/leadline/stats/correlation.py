@@ -18,13 +18,17 @@ Values = npt.NDArray[np.float64]
 # Two trials have one residual, and no correlation.
 _FEWEST = 3
 _LEVEL = 0.01
+# Trials in a row: the largest correlation that is expected of them, and the level of its bound.
+MOST = 0.6
+_BOUND_LEVEL = 0.05
 _MANY = 40
 _GRID = np.linspace(0.0, 0.95, 20)
 
 
-def estimate_correlation(tables: Sequence[Values]) -> float:
+def estimate_correlation(tables: Sequence[Values], *, bound: bool = False) -> float:
     """Estimate the lag-1 autocorrelation (0 to 0.95) of rows in the order of execution, shapes
-    (rows, n); 0 unless it is significant at 1 %.
+    (rows, n); 0 unless it is significant at 1 %. With `bound` at least the largest correlation up
+    to `MOST` that the rows do not exclude at 5 %.
 
     The sum of the rows' autocorrelations is compared with that of white noise, whose mean and
     variance are exact for normal noise. Rows that vary together count as fewer.
@@ -48,9 +52,14 @@ def estimate_correlation(tables: Sequence[Values]) -> float:
         expected += count * mean
         variance += count * spread * _dependence(unit)
         curve += count * _expectation(n)
-    if variance <= 0 or (total - expected) / np.sqrt(variance) < -ndtri(_LEVEL):
-        return 0.0
-    return float(np.interp(total, curve, _GRID))
+    if variance <= 0:
+        return MOST if bound else 0.0
+    significant = (total - expected) / np.sqrt(variance) >= -ndtri(_LEVEL)
+    found = float(np.interp(total, curve, _GRID)) if significant else 0.0
+    if not bound:
+        return found
+    most = total - ndtri(_BOUND_LEVEL) * np.sqrt(variance)
+    return max(found, min(MOST, float(np.interp(most, curve, _GRID))))
 
 
 def _dependence(unit: Values) -> float:

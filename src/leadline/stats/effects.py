@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from leadline.stats.correlation import estimate_correlation, variance_inflation
+from leadline.stats.correlation import MOST, estimate_correlation, variance_inflation
 from leadline.stats.moderation import FEWEST_CELLS, Prior, moderate
 
 Values = npt.NDArray[np.float64]
@@ -37,11 +37,12 @@ _NORMAL_FREEDOM = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSamples:
-    """Two samples of at least two positive values each.
+    """Two samples of at least two positive values each; their ratio is `above` / `below`.
 
     `paired`: the i-th values of both ran in one block. `ordered`: the values are in the order of
     execution. Samples of one `family` scatter comparably. `between` is the standard deviation of
-    log values between runs, as a share, where the two are of separate runs.
+    log values between runs, as a share, where the two are of separate runs. `in_a_row`: the trials
+    of a sample may have run one after the other: a correlation counts unless it is excluded.
     """
 
     above: tuple[float, ...]
@@ -50,6 +51,7 @@ class TwoSamples:
     ordered: bool = False
     family: Hashable = None
     between: float = 0.0
+    in_a_row: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,19 +152,23 @@ def estimate_effects(samples: Sequence[TwoSamples]) -> tuple[Estimate, ...]:
     return tuple(found[index] for index in range(len(samples)))
 
 
-def estimate_from_summaries(above: Summary, below: Summary, *, between: float = 0.0) -> Estimate:
-    """Estimate a log ratio of published means, with Welch's degrees of freedom; `between` as in
-    TwoSamples.
+def estimate_from_summaries(
+    above: Summary, below: Summary, *, between: float = 0.0, in_a_row: bool = False
+) -> Estimate:
+    """Estimate a log ratio of published means, with Welch's degrees of freedom; `between` and
+    `in_a_row` as in TwoSamples.
 
     The variance of the logarithm of a mean is (deviation / mean)^2 / n, by the delta method.
     """
-    shares = [max(side.deviation / side.mean, LEAST_DEVIATION) for side in (above, below)]
-    numbers = above.number, below.number
-    parts = [share**2 / number for share, number in zip(shares, numbers, strict=True)]
+    parts, own = [], []
+    for side in (above, below):
+        share = max(side.deviation / side.mean, LEAST_DEVIATION)
+        # From a hundred trials on the inflation hardly changes.
+        inflation, left = variance_inflation(MOST, min(side.number, 100)) if in_a_row else (1, 1)
+        parts.append(share**2 / side.number * inflation)
+        own.append((side.number - 1) * left)
     square = sum(parts)
-    freedom = square**2 / sum(
-        part**2 / (number - 1) for part, number in zip(parts, numbers, strict=True)
-    )
+    freedom = square**2 / sum(part**2 / free for part, free in zip(parts, own, strict=True))
     number = 2 / (1 / above.number + 1 / below.number)
     estimate = Estimate(
         value=math.log(above.mean / below.mean),
@@ -265,7 +271,7 @@ def _independent(family: Sequence[TwoSamples]) -> Iterable[Estimate]:
         prior.cells >= FEWEST_CELLS and not prior.freedom for prior in (above.prior, below.prior)
     )
     for sample in family:
-        first, second = above.of(sample.above), below.of(sample.below)
+        first, second = above.sample(sample.above), below.sample(sample.below)
         variances = first.variance / first.number, second.variance / second.number
         square = sum(variances)
         share = variances[0] / square
@@ -324,7 +330,7 @@ class _Side:
             )
         }
 
-    def of(self, values: tuple[float, ...]) -> _Sample:
+    def sample(self, values: tuple[float, ...]) -> _Sample:
         return self._found[values]
 
 
@@ -343,7 +349,7 @@ def _correlation(family: Sequence[TwoSamples], *sides: Iterable[Values]) -> floa
     for side in sides:
         logs = list(side)
         tables += [np.array([logs[at] for at in group]) for group in _by_length(logs).values()]
-    return estimate_correlation(tables)
+    return estimate_correlation(tables, bound=any(sample.in_a_row for sample in family))
 
 
 def _means(logs: Sequence[Values], correlation: float) -> _Means:

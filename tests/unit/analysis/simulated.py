@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Verdict, judge
 from leadline.metrics import Metric
+from leadline.plan.expand import interleaved
 from leadline.stats.effects import Estimate, p_beyond
 from leadline.stats.families import benjamini_hochberg, two_sided
 
@@ -67,7 +68,7 @@ def noise(generator: np.random.Generator, shape: str, size: tuple[int, ...]) -> 
         # A cluster that gets slower during the run, as much as its trials scatter.
         slope = np.linspace(-1, 1, size[-1]) * math.sqrt(3)
         return (generator.normal(size=size) - slope) / math.sqrt(2)
-    if shape == "correlated":
+    if shape in ("correlated", "long memory"):
         found = generator.normal(size=size)
         for at in range(1, size[-1]):
             found[..., at] = 0.6 * found[..., at - 1] + 0.8 * found[..., at]
@@ -81,6 +82,7 @@ def pair(
     *,
     paired: bool = False,
     runs: bool = False,
+    imported: bool = False,
 ) -> Pair:
     sides = [
         Sample(
@@ -88,6 +90,7 @@ def pair(
             trials=tuple(float(one) for one in values),
             blocks=tuple(("both" if paired else name, index) for index in range(len(values))),
             run=name if runs else "",
+            imported=imported,
         )
         for name, values in (("a", baseline), ("b", candidate))
     ]
@@ -98,7 +101,8 @@ def matrices(
     trials: int, shape: str, *, paired: bool, cells: int, number: int, seed: int
 ) -> list[list[Pair]]:
     """Matrices of A against A: no difference but noise. Each cell of a wild matrix would be wild
-    alone; of many cells one is."""
+    alone; of many cells one is. A correlation is from each trial to the next that runs: in the
+    order of a plan where blocks are paired, else the trials of a cell in a row, as imported."""
     generator = np.random.default_rng(seed)
     found = []
     for _ in range(number):
@@ -106,6 +110,8 @@ def matrices(
         logs = noise(generator, "normal" if shape == "one wild trial" else shape, size)
         if shape == "one wild trial":
             logs[:1] = noise(generator, shape, (1, 2, trials))
+        if shape == "correlated" and paired:
+            logs = in_the_order_of_a_plan(generator, cells, trials)
         scale = np.full((cells, 2, 1), DEVIATION)
         if shape == "uneven cells":
             scale = scale * np.exp(generator.normal(size=(cells, 1, 1)))
@@ -118,9 +124,29 @@ def matrices(
             logs += WEATHER * generator.normal(size=(cells, 1, trials))
         rates = 100 * np.exp(logs)
         found.append(
-            [pair(a, b, paired=paired, runs=shape == "day effect") for a, b in rates.tolist()]
+            [
+                pair(
+                    a,
+                    b,
+                    paired=paired,
+                    runs=shape == "day effect",
+                    imported=shape == "correlated" and not paired,
+                )
+                for a, b in rates.tolist()
+            ]
         )
     return found
+
+
+def in_the_order_of_a_plan(generator: np.random.Generator, cells: int, trials: int) -> Values:
+    """Correlated noise of two systems whose trials run in the randomised blocks of a plan, shape
+    (cells, systems, trials)."""
+    plan = interleaved(2 * cells, trials, int(generator.integers(2**31)))
+    found = np.empty((2 * cells, trials))
+    values = noise(generator, "correlated", (len(plan),))
+    for trial, value in zip(plan, values.tolist(), strict=True):
+        found[trial.cell, trial.block] = value
+    return found.reshape(cells, 2, trials)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +199,7 @@ def power(
             trials=slower,
             blocks=changed.candidate.blocks,
             run=changed.candidate.run,
+            imported=changed.candidate.imported,
         )
         matrix[-1] = Pair(metric=Metric.IOPS, baseline=changed.baseline, candidate=candidate)
         judged = judge(matrix)

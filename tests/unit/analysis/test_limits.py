@@ -90,14 +90,14 @@ def judged(
 def test_certain_within_the_interval_or_undecided(
     tmp_path: Path, limit: str, judgement: Judgement, outcome: Outcome
 ) -> None:
-    (result,) = check_limits(comparison(tmp_path, judgement), [parse_limit(limit)])
+    (result,) = check_limits(comparison(tmp_path, judgement).cells, [parse_limit(limit)])
     assert result.outcome is outcome
 
 
 def test_a_limit_about_nothing_is_a_wrong_request(tmp_path: Path) -> None:
     made = comparison(tmp_path, judged(1.0, (1.0, 1.0)))
     with pytest.raises(LeadlineError, match="no cell") as caught:
-        check_limits(made, [parse_limit("read p99 > 5%")])
+        check_limits(made.cells, [parse_limit("read p99 > 5%")])
     assert "rand write latency_p99" in str(caught.value)
 
 
@@ -120,9 +120,9 @@ def test_limits_on_many_cells_are_adjusted_together(tmp_path: Path) -> None:
     """A change that exceeds a limit alone need not do so among forty."""
     alone = comparison(tmp_path, judged(1.3, (1.21, 1.4)))
     limit = parse_limit("write p99 > +20%")
-    assert check_limits(alone, [limit])[0].outcome is Outcome.EXCEEDED
+    assert check_limits(alone.cells, [limit])[0].outcome is Outcome.EXCEEDED
     many = replace(alone, cells=alone.cells * 40)
-    assert {result.outcome for result in check_limits(many, [limit])} == {Outcome.UNDECIDED}
+    assert {result.outcome for result in check_limits(many.cells, [limit])} == {Outcome.UNDECIDED}
 
 
 def test_forty_unchanged_cells_rarely_exceed_a_limit(tmp_path: Path) -> None:
@@ -144,6 +144,6 @@ def test_forty_unchanged_cells_rarely_exceed_a_limit(tmp_path: Path) -> None:
             for a, b in noisy.tolist()
         ]
         cells = tuple(replace(cell, judgement=judgement) for judgement in judge(pairs))
-        results = check_limits(replace(frame, cells=cells), limits)
+        results = check_limits(cells, limits)
         failed += any(result.outcome is Outcome.EXCEEDED for result in results)
     assert failed <= 200 * 0.05 + 3 * math.sqrt(200 * 0.05 * 0.95)

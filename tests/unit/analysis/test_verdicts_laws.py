@@ -38,9 +38,12 @@ def pairs(draw: st.DrawFn) -> Pair:
             trials=tuple(values),
             blocks=tuple((("run" if together else name), index) for index in range(count)),
             within=tuple(draw(st.sampled_from([0.001, 0.01])) for _ in values),
-            run="one" if together else name,
+            run="one" if together or in_a_row else name,
+            imported=in_a_row,
         )
 
+    # Imported trials of one run; a single one is a number without scatter.
+    in_a_row = not together and min(counts) > 1 and draw(st.booleans())
     return Pair(
         metric=draw(st.sampled_from(list(Metric))),
         baseline=side(counts[0], 100.0, "a"),

@@ -21,7 +21,7 @@ import simulated
 from leadline.analysis.verdicts import judge
 
 PAGE = Path(__file__).parents[3] / "docs" / "concepts" / "comparing.md"
-REPEATS = Path(__file__).parents[2] / "recorded" / "repeats" / "directory.json"
+REPEATS = Path(__file__).parents[2] / "recorded" / "repeats"
 # Three standard deviations of a count of 800.
 ALLOWED = 3 * math.sqrt(0.95 * 0.05 / simulated.ROUNDS)
 thorough = pytest.mark.thorough
@@ -71,6 +71,21 @@ def test_two_runs_cover_a_day_effect() -> None:
     assert found.flagged <= 0.02
 
 
+@pytest.mark.parametrize("trials", [2, 3])
+def test_trials_in_a_row_make_no_verdict(trials: int) -> None:
+    for cells in (1, simulated.MATRIX):
+        found = simulated.rates(trials, "correlated", False, cells)
+        assert found.covered >= 0.95 - ALLOWED
+        assert found.flagged <= 0.02
+    assert simulated.power(trials, "correlated", number=40).wrong <= 0.05
+
+
+def test_the_order_of_a_plan_breaks_a_correlation_of_neighbours() -> None:
+    found = simulated.rates(3, "correlated", True, simulated.MATRIX)
+    assert found.covered >= 0.95 - ALLOWED
+    assert found.flagged <= 0.01
+
+
 def test_alone_no_worse_than_before() -> None:
     """Welch with complete separation, the rule before, found this loss in 76.6 %."""
     assert simulated.found_alone(3) >= 0.766
@@ -103,6 +118,7 @@ def test_the_page_has_what_is_simulated(row: list[str]) -> None:
     ]
     power = simulated.power(n, shape)
     expected = [*(one.covered for one in found), found[0].flagged, power.found, power.wrong]
+    assert power.wrong <= 0.05
     # Another version of numpy may draw other numbers.
     assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.04)
 
@@ -118,6 +134,21 @@ def test_the_page_has_several_runs(row: list[str]) -> None:
         assert share(alone) == pytest.approx(simulated.rates_of_runs(count, days, 1)[0], abs=0.02)
     assert share(numbers[0]) >= 0.93
     assert share(numbers[1]) <= 0.01
+
+
+@thorough
+@pytest.mark.parametrize("row", rows("### Long memory"), ids=lambda row: row[0])
+def test_the_page_has_what_a_long_memory_does(row: list[str]) -> None:
+    trials, *numbers = row
+    n = int(trials)
+    expected = [
+        *(
+            simulated.rates(n, "long memory", paired, simulated.MATRIX).covered
+            for paired in (False, True)
+        ),
+        *(simulated.power(n, "long memory", paired=paired).wrong for paired in (False, True)),
+    ]
+    assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.04)
 
 
 @thorough
@@ -146,7 +177,7 @@ def test_the_page_has_calls_of_correlation(row: list[str]) -> None:
         simulated.false_alarms(int(trials), shape, paired=paired) for paired in (False, True)
     ]
     assert [share(one) for one in numbers] == pytest.approx(expected, abs=0.06)
-    if shape != "correlated":
+    if shape != "long memory":
         assert max(share(one) for one in numbers) <= 0.05
 
 
@@ -182,10 +213,12 @@ def test_the_page_has_single_trials() -> None:
         assert told[name] == pytest.approx(expected, abs=0.02)
 
 
-def real(metric: int, trials: int, *, paired: bool) -> tuple[int, float, float, float]:
-    """Every series of real repeats, its even trials against its odd ones: the number of pairs, and
-    the shares that are covered, flagged, and called changed by Mann-Whitney's test."""
-    runs = json.loads(REPEATS.read_text(encoding="utf-8"))["runs"]
+def real(source: str, metric: int, trials: int, systems: str) -> tuple[int, float, float, float]:
+    """Every series of real repeats against itself: its even trials against its odd ones, or the
+    first against the next where they ran in a row. Returns the number of pairs, and the shares that
+    are covered, flagged, and called changed by Mann-Whitney's test."""
+    runs = json.loads((REPEATS / f"{source}.json").read_text(encoding="utf-8"))["runs"]
+    in_a_row = systems == "in a row"
     judged, tested = [], []
     for run in runs:
         for start in range(0, 12 - 2 * trials + 1, 2 * trials):
@@ -193,7 +226,9 @@ def real(metric: int, trials: int, *, paired: bool) -> tuple[int, float, float, 
             for files in run.values():
                 for series in files.values():
                     part = [one[metric] for one in series[start : start + 2 * trials]]
-                    family.append(simulated.pair(part[::2], part[1::2], paired=paired))
+                    halves = (part[:trials], part[trials:]) if in_a_row else (part[::2], part[1::2])
+                    paired = systems == "interleaved"
+                    family.append(simulated.pair(*halves, paired=paired, imported=in_a_row))
             judged += judge(family)
             tested += [
                 simulated.mann_whitney(one.baseline.trials, one.candidate.trials) for one in family
@@ -204,12 +239,10 @@ def real(metric: int, trials: int, *, paired: bool) -> tuple[int, float, float, 
     return number, covered / number, flagged / number, float(np.mean(tested))
 
 
-@pytest.mark.parametrize("row", rows("### Real repeats"), ids=lambda row: " ".join(row[:3]))
+@pytest.mark.parametrize("row", rows("### Real repeats"), ids=lambda row: " ".join(row[:4]))
 def test_real_repeats_do_not_differ_from_themselves(row: list[str]) -> None:
-    metric, trials, systems, *told = row
-    number, *found = real(
-        ("IOPS", "p99").index(metric), int(trials), paired=systems == "interleaved"
-    )
+    source, metric, trials, systems, *told = row
+    number, *found = real(source, ("IOPS", "p99").index(metric), int(trials), systems)
     assert int(told[0]) == number
     assert [share(one) for one in told[1:]] == pytest.approx(found, abs=0.002)
     assert found[0] >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / number)
@@ -218,7 +251,7 @@ def test_real_repeats_do_not_differ_from_themselves(row: list[str]) -> None:
 
 @thorough
 def test_real_repeats_in_random_order_are_rarely_called_correlated() -> None:
-    runs = json.loads(REPEATS.read_text(encoding="utf-8"))["runs"]
+    runs = json.loads((REPEATS / "directory.json").read_text(encoding="utf-8"))["runs"]
     generator = np.random.default_rng(simulated.SEED)
     called = []
     for trials, paired in 40 * ((3, False), (3, True), (6, False)):

@@ -1,7 +1,12 @@
 import pytest
 from archive_builder import small_plan
 
-from leadline.analysis.workloads import block_bytes, depth, extent, unlike
+from leadline.analysis.workloads import (
+    block_bytes,
+    depth,
+    duration_differences,
+    workload_differences,
+)
 from leadline.metrics import Op
 from leadline.plan.models import Pattern, Phase, Recorded, Workload
 
@@ -22,7 +27,7 @@ def changed(**update: object) -> Workload:
     [("block_size", 12288), ("iodepth", 77), ("numjobs", 9), ("size", 3 << 30)],
 )
 def test_other_work_is_unlike(key: str, value: int) -> None:
-    (said,) = unlike(WORKLOAD, changed(**{key: value}))
+    (said,) = workload_differences(WORKLOAD, changed(**{key: value}))
     assert said == f"phases.0.{key}: {getattr(WORKLOAD.phases[0], key)}, {value}"
 
 
@@ -30,17 +35,17 @@ def test_a_name_and_a_longer_time_are_the_same_work() -> None:
     longer = WORKLOAD.model_copy(
         update={"name": "other", "description": "d", "runtime_s": WORKLOAD.runtime_s + 5}
     )
-    assert unlike(WORKLOAD, longer) == ()
-    assert extent(WORKLOAD, longer) == (
+    assert workload_differences(WORKLOAD, longer) == ()
+    assert duration_differences(WORKLOAD, longer) == (
         f"runtime_s: {WORKLOAD.runtime_s:g} s, {WORKLOAD.runtime_s + 5:g} s",
     )
 
 
 def test_imported_results_are_unlike_only_in_what_both_tell() -> None:
     ours = recorded(rw="randread", bs="4k", iodepth="16")
-    assert unlike(ours, recorded(rw="randread", bs="4096")) == ()
-    assert unlike(ours, recorded(rw="randread", bs="8k")) == ("bs: 4k, 8k",)
-    assert unlike(ours, recorded(rw="read", iodepth="16")) == ("rw: randread, read",)
+    assert workload_differences(ours, recorded(rw="randread", bs="4096")) == ()
+    assert workload_differences(ours, recorded(rw="randread", bs="8k")) == ("bs: 4k, 8k",)
+    assert workload_differences(ours, recorded(rw="read", iodepth="16")) == ("rw: randread, read",)
 
 
 def test_depth_is_that_of_all_jobs_and_of_the_phase_with_the_operation() -> None:

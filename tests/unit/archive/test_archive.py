@@ -3,8 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -246,24 +244,24 @@ def test_two_writers_never_meet(tmp_path: Path) -> None:
     RunWriter.reopen(tmp_path / "run", session=SESSION).close()
 
 
-KILLED = """
-import sys
-sys.path.insert(0, {root!r})
-from pathlib import Path
-from tests.unit.archive.test_archive import *
-import os, signal
-path = Path({path!r})
-writer = new_writer(path, make_plan(Path({target!r}), repeats=3))
-plan = writer.run.plan
-seen = 0
-def observe(event):
-    global seen
-    if type(event).__name__ == {moment!r}:
-        seen += 1
-        if seen == {count}:
+def run_until_killed(target: Path, path: Path, moment: str, count: int) -> int:
+    """Run in a child that is killed at an event of this kind and number; return its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    seen = 0
+
+    def observe(event: object) -> None:
+        nonlocal seen
+        seen += type(event).__name__ == moment
+        if seen == count:
             os.kill(os.getpid(), signal.SIGKILL)
-replay(writer, plan.trials, observe)
-"""
+
+    try:
+        writer = new_writer(path, make_plan(target, repeats=3))
+        replay(writer, writer.run.plan.trials, observe)
+    finally:
+        os._exit(0)
 
 
 @pytest.mark.parametrize(
@@ -275,12 +273,9 @@ def test_kill_9_at_any_moment_leaves_a_run_that_resumes_and_verifies(
 ) -> None:
     target, path = tmp_path / "target", tmp_path / "run"
     target.mkdir()
-    root = str(Path(__file__).parents[3])
-    code = KILLED.format(root=root, path=str(path), target=str(target), moment=moment, count=count)
-    killed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    status = run_until_killed(target, path, moment, count)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
     run = Run(path)
     assert run.manifest.status is RunStatus.RUNNING
     assert len(run.attempts) == kept

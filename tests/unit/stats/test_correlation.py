@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leadline.stats.correlation import estimate_correlation, variance_inflation
+from leadline.stats.correlation import MOST, estimate_correlation, variance_inflation
 
 
 def autoregressive(generator: np.random.Generator, value: float, rows: int, n: int) -> np.ndarray:
@@ -52,6 +52,20 @@ def test_two_trials_and_equal_values_show_nothing() -> None:
     assert estimate_correlation([]) == 0
     assert estimate_correlation([np.array([[1.0, 2.0]])]) == 0
     assert estimate_correlation([np.ones((5, 6))]) == 0
+
+
+def test_the_bound_is_what_the_trials_do_not_exclude() -> None:
+    generator = np.random.default_rng(5)
+
+    def bound(rows: int, n: int, value: float = 0.0) -> float:
+        return estimate_correlation([autoregressive(generator, value, rows, n)], bound=True)
+
+    # Two trials and one cell show nothing; many trials of many cells exclude nearly all.
+    assert bound(40, 2) == MOST
+    assert bound(1, 6) == pytest.approx(MOST, abs=0.25)
+    assert bound(80, 15) < 0.1 < bound(80, 6) + 0.1
+    assert np.mean([bound(80, 3, 0.5) >= 0.5 for _ in range(200)]) >= 0.9
+    assert bound(2_000, 15, 0.8) == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize("n", [3, 8])

@@ -18,7 +18,7 @@ from leadline.analysis.explain.systems import (
     find_pool_facts,
     summarise_network,
 )
-from leadline.analysis.workloads import extent, unlike
+from leadline.analysis.workloads import duration_differences, workload_differences
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.dumps import Dumps, read_client_place, read_lab
 from leadline.inventory.ceph.model import CephInventory
@@ -337,15 +337,17 @@ def _targets(
 ) -> Iterator[Difference]:
     """Compare kind, URL and labels of the targets. For subjects whose pools or StorageClasses are
     `known`, a URL with another pool is no difference."""
-    for subject, (ours, theirs) in targets.items():
+    for subject, (baseline, candidate) in targets.items():
         found = {}
-        if ours.url and theirs.url and ours.parsed.kind is not theirs.parsed.kind:
-            found["kind"] = ours.parsed.kind.value, theirs.parsed.kind.value
-        if ours.url != theirs.url and not (subject in known and _only_pools(ours, theirs)):
-            found["url"] = ours.url or "unknown", theirs.url or "unknown"
-        for key in dict.fromkeys((*ours.labels, *theirs.labels)):
-            values = ours.labels.get(key, "not set"), theirs.labels.get(key, "not set")
-            if ours.labels.get(key) != theirs.labels.get(key):
+        if baseline.url and candidate.url and baseline.parsed.kind is not candidate.parsed.kind:
+            found["kind"] = baseline.parsed.kind.value, candidate.parsed.kind.value
+        if baseline.url != candidate.url and not (
+            subject in known and _only_pools(baseline, candidate)
+        ):
+            found["url"] = baseline.url or "unknown", candidate.url or "unknown"
+        for key in dict.fromkeys((*baseline.labels, *candidate.labels)):
+            values = baseline.labels.get(key, "not set"), candidate.labels.get(key, "not set")
+            if baseline.labels.get(key) != candidate.labels.get(key):
                 found[f"labels.{key}"] = values
         for key, (left, right) in found.items():
             yield Difference(
@@ -357,9 +359,9 @@ def _targets(
             )
 
 
-def _only_pools(ours: Target, theirs: Target) -> bool:
+def _only_pools(baseline: Target, candidate: Target) -> bool:
     """Return whether two URLs differ only in their pools and dataset properties."""
-    left, right = ours.parsed, theirs.parsed
+    left, right = baseline.parsed, candidate.parsed
     ignored = ("data_pool", *DATASET_PROPERTIES)
     options = [
         {key: value for key, value in one.options.items() if key not in ignored}
@@ -374,16 +376,19 @@ def _workloads(baseline: Side, candidate: Side, subjects: Sequence[str]) -> Iter
     on: dict[tuple[str, str], list[str]] = {}
     used: dict[str, set[str]] = {}
     for subject in subjects:
-        ours = {
+        first = {
             (cell.workload.name, cell.level): cell.workload
             for cell in baseline.run.plan.cells_of(baseline.targets[subject])
         }
         for cell in candidate.run.plan.cells_of(candidate.targets[subject]):
-            mine = ours.get((cell.workload.name, cell.level))
+            mine = first.get((cell.workload.name, cell.level))
             if mine is None:
                 continue
             used.setdefault(cell.workload.name, set()).add(subject)
-            for text in (*unlike(mine, cell.workload), *extent(mine, cell.workload)):
+            for text in (
+                *workload_differences(mine, cell.workload),
+                *duration_differences(mine, cell.workload),
+            ):
                 having = on.setdefault((cell.workload.name, text), [])
                 having += [] if subject in having else [subject]
     for (workload, text), having in on.items():
@@ -438,9 +443,9 @@ def differing(base: System, candidate: System) -> Differing:
     if base.kubernetes and candidate.kubernetes:
         classes = shared_classes(base.kubernetes, candidate.kubernetes)
         found.append(kubernetes_differences(base.kubernetes, candidate.kubernetes, classes))
-        for subject, (ours, theirs) in classes.items():
-            left = pool_of_class(base.kubernetes, ours)
-            right = pool_of_class(candidate.kubernetes, theirs)
+        for subject, (first, second) in classes.items():
+            left = pool_of_class(base.kubernetes, first)
+            right = pool_of_class(candidate.kubernetes, second)
             if left and right:
                 pools[subject] = (left, right)
     if base.ceph and candidate.ceph:

@@ -196,7 +196,7 @@ def _refused(index: FindingIndex, cell: Cell) -> tuple[str, ...]:
     """The rules that refuse the throughput of a cell, in any of its directions."""
     name = cell.workload.name
     row = index.touching(target=cell.target, workload=name, planned=name, level=cell.level, op=None)
-    found = row.of(Metric.BANDWIDTH)
+    found = row.marks(Metric.BANDWIDTH)
     return tuple(finding.code for finding in found if finding.severity is Severity.ERROR)
 
 

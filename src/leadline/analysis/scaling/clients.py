@@ -306,8 +306,8 @@ def _rows(
     pairs = [
         Pair(
             metric=metric,
-            baseline=samples.of(alone.figure.metric(metric), op),
-            candidate=samples.of(point.figure.metric(metric), op),
+            baseline=samples.sample(alone.figure.metric(metric), op),
+            candidate=samples.sample(point.figure.metric(metric), op),
         )
         for point in driven
         for metric in METRICS

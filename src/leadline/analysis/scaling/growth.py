@@ -52,11 +52,11 @@ class LabBounds:
 
 
 def lab_bounds(
-    ours: SystemFacts, theirs: SystemFacts, speedups: Sequence[Speedup]
+    baseline: SystemFacts, candidate: SystemFacts, speedups: Sequence[Speedup]
 ) -> LabBounds | None:
     """Return the limits of a comparison of two labs of different size; None where a system is no
     lab, or its lab is not described."""
-    if ours.lab is None or theirs.lab is None or not any(one.divisor for one in speedups):
+    if baseline.lab is None or candidate.lab is None or not any(one.divisor for one in speedups):
         return None
     points = [
         point
@@ -66,9 +66,9 @@ def lab_bounds(
         for point in (level.baseline, level.candidate)
     ]
     return LabBounds(
-        baseline=ours.lab,
-        candidate=theirs.lab,
-        cores=ours.host.cores if ours.host else None,
+        baseline=baseline.lab,
+        candidate=candidate.lab,
+        cores=baseline.host.cores if baseline.host else None,
         levels=len(points),
         throttled=sum(THROTTLED in _codes(point) for point in points),
         saturated=sum(SATURATED in _codes(point) for point in points),
@@ -142,15 +142,15 @@ def growths(
             speedups += [
                 speedup(
                     subject,
-                    ours,
-                    theirs,
+                    first,
+                    second,
                     known,
                     limit=limit,
                     band=band,
                     between_runs=between_runs,
                 )
-                for ours, theirs in product(*curves)
-                if partners(ours.curve, theirs.curve)
+                for first, second in product(*curves)
+                if partners(first.curve, second.curve)
             ]
         found.append(
             Growth(

@@ -235,7 +235,7 @@ def _peak(curve: LoadCurve, levels: _Levels, samples: Samples) -> Peak | None:
     if interval is None and levels.drawn is not None:
         interval = _ends(np.exp(levels.drawn[:, top]))
     others = [level for level in levels.points if level is not point]
-    best, *rest = (samples.of(level.throughput, curve.op) for level in (point, *others))
+    best, *rest = (samples.sample(level.throughput, curve.op) for level in (point, *others))
     verdicts = judge([Pair(metric=Metric.IOPS, baseline=best, candidate=sample) for sample in rest])
     tied = (judgement.verdict is not Verdict.WORSE for judgement in verdicts)
     return Peak(

@@ -275,7 +275,7 @@ def _sample(
             rate = rates.get(trial.trial)
             if rate is not None and trial.value is not None:
                 repeats.setdefault(samples.repeat(trial.trial), []).append((rate, trial.value))
-    first = samples.of(points[0].throughput, None)
+    first = samples.sample(points[0].throughput, None)
     trials = [samples.repeat(trial.trial) for trial in points[0].throughput.trials]
     blocks = dict(zip(trials, first.blocks, strict=False))
     whole = blocks.keys() == repeats.keys() and all(

@@ -20,7 +20,7 @@ from leadline.analysis.scaling.limits import (
     within,
 )
 from leadline.analysis.verdicts import BETWEEN_RUNS, Judgement, Pair, Sample, Verdict, judge
-from leadline.analysis.workloads import unlike
+from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.inventory.ceph.model import CephInventory, Osd
 from leadline.inventory.diff.ceph import serving_osds
@@ -110,12 +110,12 @@ class SystemFacts:
         return self.lab.cpu_per_host if self.lab else None
 
 
-def resources(ours: SystemFacts, theirs: SystemFacts, subject: str) -> tuple[Resource, ...]:
+def resources(baseline: SystemFacts, candidate: SystemFacts, subject: str) -> tuple[Resource, ...]:
     """Return the resources behind a subject that both systems report, the most usual first."""
-    found = dict(_amounts(theirs, subject))
+    found = dict(_amounts(candidate, subject))
     return tuple(
         Resource(name=key[0], kind=key[1], told_by=key[2], baseline=value, candidate=found[key])
-        for key, value in _amounts(ours, subject)
+        for key, value in _amounts(baseline, subject)
         if key in found and min(value, found[key]) > 0
     )
 
@@ -326,7 +326,7 @@ class OneSystem:
         return self.shape.curve
 
     def sample(self, point: LoadPoint) -> Sample:
-        return self.samples.of(point.throughput, self.curve.op)
+        return self.samples.sample(point.throughput, self.curve.op)
 
     def workload(self, point: LoadPoint) -> Workload:
         return self.run.plan.cells[point.cell].workload
@@ -349,10 +349,10 @@ def speedup(
     """Compute the speed-up between two curves that are partners (`partners`); `band` is the
     equivalence margin, `between_runs` the standard deviation of a system between runs, as
     shares."""
-    ours, theirs = baseline.curve, candidate.curve
+    first, second = baseline.curve, candidate.curve
     chosen = divisor(found)
     pairs = [
-        (one, other) for one in ours.closed for other in theirs.closed if one.load == other.load
+        (one, other) for one in first.closed for other in second.closed if one.load == other.load
     ]
     peaks = baseline.shape.peak, candidate.shape.peak
     top = (peaks[0].point, peaks[1].point) if peaks[0] and peaks[1] else None
@@ -380,13 +380,13 @@ def speedup(
     ]
     return Speedup(
         subject=subject,
-        baseline=ours,
-        candidate=theirs,
+        baseline=first,
+        candidate=second,
         resources=found,
         divisor=chosen,
         levels=tuple(levels[: len(pairs)]),
-        baseline_alone=_alone(ours, [one for one, _ in pairs]),
-        candidate_alone=_alone(theirs, [other for _, other in pairs]),
+        baseline_alone=_alone(first, [one for one, _ in pairs]),
+        candidate_alone=_alone(second, [other for _, other in pairs]),
         peak=levels[-1] if top else None,
         equal_latency=_equal_latency(
             baseline, candidate, chosen, limit, band=band, between_runs=between_runs
@@ -395,13 +395,13 @@ def speedup(
     )
 
 
-def partners(ours: LoadCurve, theirs: LoadCurve) -> bool:
+def partners(baseline: LoadCurve, candidate: LoadCurve) -> bool:
     """Whether two curves of a subject share workload and operation, and either the depth or a level
     of equal load."""
-    if (ours.workload, ours.op) != (theirs.workload, theirs.op):
+    if (baseline.workload, baseline.op) != (candidate.workload, candidate.op):
         return False
-    fixed = [(one.axis, one.numjobs, one.iodepth) for one in (ours, theirs)]
-    loads = [{point.load for point in one.closed} for one in (ours, theirs)]
+    fixed = [(one.axis, one.numjobs, one.iodepth) for one in (baseline, candidate)]
+    loads = [{point.load for point in one.closed} for one in (baseline, candidate)]
     return bool(loads[0] and loads[1]) and (fixed[0] == fixed[1] or bool(loads[0] & loads[1]))
 
 
@@ -419,7 +419,7 @@ def efficiency(judgement: Judgement, over: Resource | None) -> Efficiency | None
 def _pair(one: LoadPoint, other: LoadPoint, baseline: OneSystem, candidate: OneSystem) -> Pair:
     # Peaks may lie at different loads of one workload.
     equal = one.load == other.load
-    differs = equal and unlike(baseline.workload(one), candidate.workload(other))
+    differs = equal and workload_differences(baseline.workload(one), candidate.workload(other))
     return Pair(
         metric=Metric.IOPS,
         baseline=baseline.sample(one),
@@ -454,22 +454,22 @@ def _equal_latency(
         reason = no_latency(baseline.curve, Metric.LATENCY_P99) or NoThroughput(
             reason=NoThroughputReason.LATENCY_MISSING
         )
-        ours = theirs = Within(iops=None, absence=reason, sample=empty)
+        first = second = Within(iops=None, absence=reason, sample=empty)
     else:
-        ours = within(baseline.curve, limit, baseline.samples)
-        theirs = within(candidate.curve, limit, candidate.samples)
-    absence = _absence(ours, theirs)
-    sides = (ours.sample, theirs.sample) if absence is None else (empty, empty)
+        first = within(baseline.curve, limit, baseline.samples)
+        second = within(candidate.curve, limit, candidate.samples)
+    absence = _absence(first, second)
+    sides = (first.sample, second.sample) if absence is None else (empty, empty)
     pair = Pair(metric=Metric.IOPS, baseline=sides[0], candidate=sides[1])
     (judgement,) = judge([pair], band, between_runs=between_runs)
-    bound = Bound.AT_MOST if ours.at_least else Bound.EXACT
-    if theirs.at_least:
+    bound = Bound.AT_MOST if first.at_least else Bound.EXACT
+    if second.at_least:
         bound = Bound.AT_LEAST
     return EqualLatency(
         limit=limit,
         chosen=origin,
-        baseline=ours,
-        candidate=theirs,
+        baseline=first,
+        candidate=second,
         judgement=judgement,
         efficiency=efficiency(judgement, over),
         bound=bound if absence is None else Bound.EXACT,
@@ -477,11 +477,11 @@ def _equal_latency(
     )
 
 
-def _absence(ours: Within, theirs: Within) -> NoEqualLatency | None:
-    for side, throughput in ((SystemRole.BASELINE, ours), (SystemRole.CANDIDATE, theirs)):
+def _absence(baseline: Within, candidate: Within) -> NoEqualLatency | None:
+    for side, throughput in ((SystemRole.BASELINE, baseline), (SystemRole.CANDIDATE, candidate)):
         if throughput.absence is not None:
             return NoEqualLatency(side=side, cause=throughput.absence)
-    return NoEqualLatency() if ours.at_least and theirs.at_least else None
+    return NoEqualLatency() if baseline.at_least and candidate.at_least else None
 
 
 def _reference(shape: Shape) -> tuple[LatencyLimit | None, LimitOrigin | None]:

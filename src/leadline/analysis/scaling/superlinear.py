@@ -102,17 +102,17 @@ class Cause:
 def causes(
     speedup: Speedup,
     at: LevelSpeedup,
-    ours: SystemFacts,
-    theirs: SystemFacts,
+    baseline: SystemFacts,
+    candidate: SystemFacts,
     differing: Conditions,
 ) -> tuple[Cause, ...]:
     """Return every candidate, those that the evidence supports first."""
     found = [
-        _caches(speedup, at, ours, theirs),
-        _placement(ours.ceph, theirs.ceph),
-        _overhead(ours, theirs),
-        _services(ours, theirs, speedup.subject),
-        _fill(ours.ceph, theirs.ceph),
+        _caches(speedup, at, baseline, candidate),
+        _placement(baseline.ceph, candidate.ceph),
+        _overhead(baseline, candidate),
+        _services(baseline, candidate, speedup.subject),
+        _fill(baseline.ceph, candidate.ceph),
         _load(speedup, at),
         _others(speedup, differing),
     ]
@@ -162,21 +162,21 @@ def _pgs_per_osd(ceph: CephInventory | None) -> tuple[float, float] | None:
 def _placement(small: CephInventory | None, large: CephInventory | None) -> Cause:
     """Uneven data on the smaller system."""
     cause = partial(Cause, code=CauseCode.PLACEMENT)
-    ours, theirs = _pgs_per_osd(small), _pgs_per_osd(large)
-    if ours is None or theirs is None:
+    baseline, candidate = _pgs_per_osd(small), _pgs_per_osd(large)
+    if baseline is None or candidate is None:
         return cause(stance=Stance.OPEN, case=CauseCase.PLACEMENT_UNKNOWN)
-    numbers = {"fullest_osd": (ours[1], theirs[1])}
-    if ours[1] / theirs[1] > 1 + _NOTABLE:
+    numbers = {"fullest_osd": (baseline[1], candidate[1])}
+    if baseline[1] / candidate[1] > 1 + _NOTABLE:
         return cause(stance=Stance.SUPPORTED, case=CauseCase.PLACEMENT_UNEVEN, numbers=numbers)
     return cause(stance=Stance.CONTRADICTED, case=CauseCase.PLACEMENT_EVEN, numbers=numbers)
 
 
 def _overhead(small: SystemFacts, large: SystemFacts) -> Cause:
     """Work of each OSD without clients (heartbeats, placement groups) that leaves less for I/O."""
-    ours, theirs = _pgs_per_osd(small.ceph), _pgs_per_osd(large.ceph)
+    baseline, candidate = _pgs_per_osd(small.ceph), _pgs_per_osd(large.ceph)
     numbers = {}
-    if ours and theirs and theirs[0] < ours[0]:
-        numbers["pgs_per_osd"] = (ours[0], theirs[0])
+    if baseline and candidate and candidate[0] < baseline[0]:
+        numbers["pgs_per_osd"] = (baseline[0], candidate[0])
     case, stance = CauseCase.OVERHEAD_WITHOUT_BUDGET, Stance.OPEN
     if small.cpu_per_host is not None:
         case = CauseCase.OVERHEAD_IN_BUDGET
@@ -309,7 +309,7 @@ class Superlinear:
 
 
 def superlinear(
-    speedup: Speedup, ours: SystemFacts, theirs: SystemFacts, differing: Conditions
+    speedup: Speedup, baseline: SystemFacts, candidate: SystemFacts, differing: Conditions
 ) -> Superlinear | None:
     """Test one curve of both systems; None where no added resource is known, or the throughput
     grew no more than it.
@@ -330,7 +330,7 @@ def superlinear(
         at_peak=found.at is speedup.peak,
         levels=len(speedup.levels),
         levels_beyond=found.levels,
-        causes=causes(speedup, found.at, ours, theirs, differing),
+        causes=causes(speedup, found.at, baseline, candidate, differing),
     )
 
 

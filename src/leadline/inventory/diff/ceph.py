@@ -54,30 +54,30 @@ def ceph_differences(base: CephInventory, candidate: CephInventory, pools: Pools
     if same_cluster:
         found.identical.append("the same cluster")
     both = base, candidate
-    ours, theirs = (
+    first, second = (
         _system(inventory, [names[at] for names in pools.values()])
         for at, inventory in enumerate(both)
     )
     found.compare("software.ceph", Topic.SOFTWARE, [*map(_release, both)], what="release")
-    found.compare_facts("topology", ours, theirs, _TOPOLOGY)
-    compare_media(found, ours.osds, theirs.osds)
+    found.compare_facts("topology", first, second, _TOPOLOGY)
+    compare_media(found, first.osds, second.osds)
     compare_pools(found, base, candidate, pools)
     if not same_cluster:
         found.compare(
             "pools.others",
             Topic.PLACEMENT,
-            (_other_pools(ours, theirs), _other_pools(theirs, ours)),
+            (_other_pools(first, second), _other_pools(second, first)),
             same="",
             meaning="pools that the other cluster does not have; they share OSDs and placement "
             "groups",
         )
-    found.compare_facts("placement", ours, theirs, _PLACEMENT)
+    found.compare_facts("placement", first, second, _PLACEMENT)
     _compare_encryption(found, base, candidate)
     mds = [*map(_mds, both)]
     if mds != ["no MDS", "no MDS"]:
         found.compare("services.mds", Topic.SERVICES, mds, what="CephFS:", same=f"MDS {mds[0]}")
     _compare_capacity(found, base, candidate)
-    found.compare_facts("health", ours, theirs, _HEALTH)
+    found.compare_facts("health", first, second, _HEALTH)
     flags = [listed(sorted(set(system.flags) - _QUIET_FLAGS)) for system in both]
     same = "" if flags[0] == "none" else None
     found.compare("health.flags", Topic.CAPACITY, flags, what="flags", same=same)
@@ -142,9 +142,9 @@ _TOPOLOGY: tuple[Fact[_System], ...] = (
 
 def _other_pools(system: _System, other: _System) -> str:
     """Return the pools of one cluster only that share OSDs with the compared pools."""
-    ours = {pool.name for pool in system.inventory.pools} - system.pools
-    theirs = {pool.name for pool in other.inventory.pools} - other.pools
-    names = (name for name in ours - theirs if not name.startswith("."))
+    here = {pool.name for pool in system.inventory.pools} - system.pools
+    there = {pool.name for pool in other.inventory.pools} - other.pools
+    names = (name for name in here - there if not name.startswith("."))
     return listed(sorted(name for name in names if name not in _MANAGER_POOLS))
 
 
@@ -201,11 +201,11 @@ _WIRE = {
 
 
 def _compare_encryption(found: Collector, base: CephInventory, candidate: CephInventory) -> None:
-    ours, theirs = base.encryption, candidate.encryption
+    first, second = base.encryption, candidate.encryption
     kinds = (
-        ("between_daemons", "between daemons", ours.between_daemons, theirs.between_daemons),
-        ("to_daemons", "to daemons", ours.to_daemons, theirs.to_daemons),
-        ("of_clients", "requested by clients", ours.of_clients, theirs.of_clients),
+        ("between_daemons", "between daemons", first.between_daemons, second.between_daemons),
+        ("to_daemons", "to daemons", first.to_daemons, second.to_daemons),
+        ("of_clients", "requested by clients", first.of_clients, second.of_clients),
     )
     wires = [
         (key, what, _format_wire(left), _format_wire(right)) for key, what, left, right in kinds
@@ -349,13 +349,13 @@ def _compare_settings(found: Collector, base: CephInventory, candidate: CephInve
         if base.configuration is not candidate.configuration:
             found.unknown.append("settings in the configuration database")
         return
-    ours, theirs = _database_settings(base), _database_settings(candidate)
+    first, second = _database_settings(base), _database_settings(candidate)
     # Settings of files are comparable only if both systems' daemons reported them.
     if base.file_settings is not None and candidate.file_settings is not None:
-        ours, theirs = _file_settings(base) | ours, _file_settings(candidate) | theirs
+        first, second = _file_settings(base) | first, _file_settings(candidate) | second
     changed = False
-    for key in sorted(ours.keys() | theirs.keys()):
-        left, right = ours.get(key, []), theirs.get(key, [])
+    for key in sorted(first.keys() | second.keys()):
+        left, right = first.get(key, []), second.get(key, [])
         if not _alike(left, right):
             changed = True
             texts = _format_values(left), _format_values(right)
@@ -394,11 +394,11 @@ def _file_settings(inventory: CephInventory) -> dict[Key, list[str]]:
 def _alike(left: list[str], right: list[str]) -> bool:
     if sorted(set(left)) == sorted(set(right)):
         return True
-    ours, theirs = _numbers(left), _numbers(right)
-    if not ours or not theirs:
+    baseline, candidate = _numbers(left), _numbers(right)
+    if not baseline or not candidate:
         return False
-    middles = median(ours), median(theirs)
-    if len(ours) == len(theirs) == 1:
+    middles = median(baseline), median(candidate)
+    if len(baseline) == len(candidate) == 1:
         return middles[0] == middles[1]
     return abs(middles[0] - middles[1]) <= _MEASURED_SHARE * max(map(abs, middles))
 

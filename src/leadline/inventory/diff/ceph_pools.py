@@ -27,8 +27,8 @@ def compare_pools(
 ) -> None:
     """Compare pools at `pools.SUBJECT.FACT`, or `pools.*.FACT` if all have the same difference."""
     pairs: dict[str, tuple[Pool, Pool]] = {}
-    for subject, (ours, theirs) in pools.items():
-        left, right = base.pool(ours), candidate.pool(theirs)
+    for subject, (first, second) in pools.items():
+        left, right = base.pool(first), candidate.pool(second)
         if left is None or right is None:
             found.unknown.append(f"pool of {subject}, which an inventory lacks")
         else:

@@ -32,8 +32,8 @@ def facts_differences(
         found.compare(path, fact.topic, texts, what=fact.what, same=fact.same)
     for of_target in _TARGET:
         pairs = {
-            subject: (of_target.text(ours), of_target.text(theirs))
-            for subject, (ours, theirs) in targets.items()
+            subject: (of_target.text(baseline), of_target.text(candidate))
+            for subject, (baseline, candidate) in targets.items()
             if not (of_target.key in _REPORTED and subject in (reported or ()))
         }
         if any(text for pair in pairs.values() for text in pair):

@@ -41,13 +41,13 @@ def host_differences(
         which = "the same load generator" if same else "load generators"
         cores, memory = counted(base.cores, "core"), format_size(base.memory_bytes)
         found.identical.append(f"{which}: {base.cpu_model}, {cores}, {memory}")
-    ours = {target.target: target for target in base.targets}
-    theirs = {target.target: target for target in candidate.targets}
+    first = {target.target: target for target in base.targets}
+    second = {target.target: target for target in candidate.targets}
     if targets is None:
-        targets = {name: (name, name) for name in ours if name in theirs}
+        targets = {name: (name, name) for name in first if name in second}
     for subject, (base_name, candidate_name) in targets.items():
-        if base_name in ours and candidate_name in theirs:
-            pair = (base, ours[base_name]), (candidate, theirs[candidate_name])
+        if base_name in first and candidate_name in second:
+            pair = (base, first[base_name]), (candidate, second[candidate_name])
             _compare_targets(found, subject, *pair)
     return found.result()
 
@@ -86,8 +86,10 @@ def _compare_targets(
     kinds = [mount.filesystem if mount else None for mount in mounts]
     found.compare(f"{where}.filesystem", Topic.MEDIA, kinds, what=f"filesystem of {subject}")
     if mounts[0] and mounts[1] and kinds[0] == kinds[1]:
-        ours, theirs = (set(mount.options.split(",")) for mount in mounts if mount)
-        own = [",".join(sorted(options)) or "not set" for options in (ours - theirs, theirs - ours)]
+        first, second = (set(mount.options.split(",")) for mount in mounts if mount)
+        own = [
+            ",".join(sorted(options)) or "not set" for options in (first - second, second - first)
+        ]
         found.compare(f"{where}.mount_options", Topic.MEDIA, own, same="")
     disks = _format_disk(*base), _format_disk(*candidate)
     found.compare(f"{where}.device", Topic.MEDIA, disks, what=f"device under {subject}:")
@@ -284,13 +286,13 @@ def _compare_modules(found: Collector, base: ZfsInventory, candidate: ZfsInvento
     found.compare("zfs.version", Topic.SOFTWARE, (base.version, candidate.version), what="ZFS")
     for parameter in zfs_parameters():
         # Another release may lack the parameter.
-        ours = base.parameters.get(parameter.name)
-        theirs = candidate.parameters.get(parameter.name)
-        if ours is not None and theirs is not None and not _alike(parameter, ours, theirs):
+        first = base.parameters.get(parameter.name)
+        second = candidate.parameters.get(parameter.name)
+        if first is not None and second is not None and not _alike(parameter, first, second):
             found.compare(
                 f"zfs.parameters.{parameter.name}",
                 Topic.SETTINGS,
-                (format_parameter(parameter, ours), format_parameter(parameter, theirs)),
+                (format_parameter(parameter, first), format_parameter(parameter, second)),
                 meaning=parameter.does,
                 alike=False,
             )

@@ -101,8 +101,8 @@ def within(
     """Return whether a number of two systems differs by at most a share of the larger one."""
 
     def alike(base: System, candidate: System) -> bool:
-        ours, theirs = number(base) or 0.0, number(candidate) or 0.0
-        return abs(ours - theirs) <= share * max(ours, theirs)
+        first, second = number(base) or 0.0, number(candidate) or 0.0
+        return abs(first - second) <= share * max(first, second)
 
     return alike
 
@@ -196,19 +196,19 @@ class Collector:
             The text of each subject without a difference.
         """
         found, equal = [], {}
-        for subject, (ours, theirs) in texts.items():
-            if ours is None or theirs is None:
-                if ours is not theirs:
+        for subject, (baseline, candidate) in texts.items():
+            if baseline is None or candidate is None:
+                if baseline is not candidate:
                     self.unknown.append(f"{key} of {subject}")
-            elif ours == theirs:
-                equal[subject] = ours
+            elif baseline == candidate:
+                equal[subject] = baseline
             else:
                 meaning = meanings if isinstance(meanings, str) else meanings.get(subject, "")
                 difference = Difference(
                     path=f"{group}.{subject}.{key}",
                     topic=topic,
-                    baseline=ours,
-                    candidate=theirs,
+                    baseline=baseline,
+                    candidate=candidate,
                     target=subject,
                     meaning=sentence(meaning),
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.gate import GateOutput
 from leadline.report.answers.layers import LayersOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import (
@@ -24,6 +25,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditOutput,
     "check": CheckOutput,
     "compare": CompareOutput,
+    "gate": GateOutput,
     "import": ImportOutput,
     "inventory": InventoryOutput,
     "lab": LabOutput,

@@ -16,6 +16,7 @@ from leadline.analysis.compare import compare
 from leadline.analysis.comparison import By, two_runs
 from leadline.analysis.explain.explain import explain
 from leadline.analysis.figures import figures
+from leadline.analysis.gate import Policy, decide
 from leadline.analysis.layers.study import layer_study
 from leadline.analysis.objectives import every_rate, find_use_case
 from leadline.analysis.ranking import rank
@@ -33,6 +34,7 @@ from leadline.plan.target_url import VolumeMode
 from leadline.planning.draft import Draft, DraftTarget, LeftOut, Load
 from leadline.report.answers import run as contracts
 from leadline.report.answers.comparison import compare_output
+from leadline.report.answers.gate import gate_output
 from leadline.report.answers.layers import layers_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
@@ -71,6 +73,13 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
         "audit": contracts.audit_output(run, findings),
         "check": contracts.check_output(run.plan),
         "compare": compare_output(compare(*sides, by=By.RUN), "the same"),
+        "gate": gate_output(
+            decide(
+                Policy.model_validate({"rules": [{"limit": "iops < -10%"}]}),
+                compare(*sides, by=By.RUN),
+            ),
+            "pass",
+        ),
         "import": contracts.import_output(
             [(run, findings)],
             [Refused(file="README", reason="is no result", context=("line 1",))],

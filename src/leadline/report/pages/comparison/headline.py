@@ -266,6 +266,9 @@ def _without_change(
     base, other = names
     count = count_text(len(cells), "cell")
     same, undecided = judged(cells), having(cells, Verdict.INCONCLUSIVE)
+    # No repeats give a trial of zero a ratio.
+    zero = [cell for cell in undecided if Reason.TRIAL_NOT_POSITIVE in cell.judgement.reasons]
+    undecided = [cell for cell in undecided if cell not in zero]
     verb = "needs" if len(undecided) == 1 else "need"
     # More trials do not reduce the variation between two runs or groups.
     cures = {
@@ -284,13 +287,14 @@ def _without_change(
         "more repeats",
     )
     more = f"; {len(undecided):,} {verb} {what}" if undecided else ""
+    more += f"; in {count_text(len(zero), 'cell')} a trial's value is zero" if zero else ""
     effects = (f"{part.noun} {part.overall_text} ({part.bounds})" for part in shifted)
     more += f"; overall {listed(effects)}" if shifted else ""
     if same:
         band = band_text(max(cell.judgement.band for cell in same))
         equal = f"the same within {band} in {len(same):,} of {count}"
         return f"{other} and {base} are {equal}{more}."
-    if undecided:
+    if undecided or zero:
         return f"No significant difference between {base} and {other} in {count}{more}."
     reasons = listed(leading_reasons(cells), 3)
     return f"No verdict on {other} vs {base}: none of {count} is comparable ({reasons})."

@@ -138,8 +138,8 @@ def _host(
     if host.fio_version:
         yield "fio", host.fio_version
     if start and end:
-        ours, theirs = start.model_dump(), end.model_dump()
-        changed = [name for name in ours if name != "taken_at" and ours[name] != theirs[name]]
+        before, after = start.model_dump(), end.model_dump()
+        changed = [name for name in before if name != "taken_at" and before[name] != after[name]]
         same = "the inventory is the same as at the start"
         yield "at the end", f"changed: {', '.join(changed)}" if changed else same
 

@@ -102,13 +102,13 @@ def _since(start: CephInventory, end: CephInventory | None) -> tuple[str, ...]:
     if end.health is not start.health:
         codes = ", ".join(check.code for check in end.checks)
         changed.append(f"health {end.health.value} ({codes}), was {start.health.value}")
-    for what, ours, theirs in (
+    for what, before, after in (
         ("OSDs up", sum(osd.up for osd in start.osds), sum(osd.up for osd in end.osds)),
         ("OSDs in", sum(osd.is_in for osd in start.osds), sum(osd.is_in for osd in end.osds)),
         ("placement groups", _pgs(start), _pgs(end)),
     ):
-        if ours != theirs:
-            changed.append(f"{theirs} {what}, were {ours}")
+        if before != after:
+            changed.append(f"{after} {what}, were {before}")
     return tuple(changed) or ("same health, OSDs and placement groups",)
 
 

@@ -240,8 +240,8 @@ def _speedup(speedup: Speedup, *, in_caption: bool) -> Iterator[tuple[Cell, ...]
     for level in speedup.levels:
         yield (word(level_text(level.baseline)), *_pair(level, added))
     if speedup.peak is not None:
-        ours, theirs = level_text(speedup.peak.baseline), level_text(speedup.peak.candidate)
-        both = ours if ours == theirs else f"{ours}, {theirs}"
+        baseline, candidate = level_text(speedup.peak.baseline), level_text(speedup.peak.candidate)
+        both = baseline if baseline == candidate else f"{baseline}, {candidate}"
         yield (word(f"highest: {both}"), *_pair(speedup.peak, added))
     if speedup.equal_latency.limit is not None:
         yield _equal(added, speedup.equal_latency)
