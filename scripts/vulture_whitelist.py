@@ -28,6 +28,8 @@ _labels_agree  # pydantic validator
 _one_word  # pydantic validator
 _size_of_a_change  # pydantic validator
 _distinct  # pydantic validator
+_dimensions_agree  # pydantic validator
+_not_empty  # pydantic validator
 _fits_together  # pydantic validator
 leadline  # the version key of a plan file; imported ahead of a fork in judge.py
 frame  # argument of a signal handler
@@ -36,6 +38,9 @@ exception  # argument of __exit__
 
 # Written into archives, state files and JSON answers; their readers are users and later versions.
 confirmation_ratio  # JSON of a gate
+WRITETHROUGH  # host cache of a virtual machine's disk, as an option of a target
+WRITEBACK  # the same
+row_title  # the template of a heat map
 resident_before_bytes  # archive: page cache before a drop
 clock_offset_s  # archive: clock of a remote client
 logical_sector_bytes  # inventory of a block device

@@ -24,8 +24,8 @@ def test_without_a_source_it_says_what_to_do(leadline: Leadline) -> None:
         (("--runner", "vm", "--mode", "filesystem", "--vm-image", "x"), "as a block device"),
         (("--volumes", "150Gi,big"), "--volumes"),
         (("--volumes", "0"), "a size above 0 is needed"),
-        (("--count", "0"), "--count: numbers from 1 to 100"),
-        (("--count", "1,two"), "--count: numbers from 1 to 100"),
+        (("--count", "0"), "--count: numbers from 1 to 256"),
+        (("--count", "1,two"), "--count: numbers from 1 to 256"),
     ],
 )
 def test_options_are_checked_before_a_cluster_is_asked(

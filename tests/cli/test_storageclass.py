@@ -66,7 +66,7 @@ def test_a_dry_run_prints_the_same_job_for_one_volume_and_for_many(leadline: Lea
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("storageclass:fast?count=0", "count is a number from 1 to 100"),
+        ("storageclass:fast?count=0", "count is a number from 1 to 256"),
         ("storageclass:fast?size=0", "size must be more than zero"),
         ("storageclass:Fast", "is not storageclass:NAME"),
         ("storageclass:fast?mod=block", "did you mean 'mode'?"),
