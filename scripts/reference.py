@@ -35,6 +35,7 @@ from leadline.plan import expand, models, target_url
 from leadline.plan.footprint import footprint_of
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
+from leadline.plan.matrix import Dimension
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,
@@ -267,6 +268,10 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "labels": "Labels of every target, and so of the run: what sets it apart from others. "
             "`run --label` adds to them.",
             "targets": "Where I/O goes: URLs, or entries as below.",
+            "matrix": "[Dimensions](../guides/measure-a-matrix.md) that multiply targets by "
+            "options and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
+            "budget": "The most that the run may hold at the same time: it then uses targets in "
+            "[groups](../guides/measure-a-matrix.md#groups).",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
             "workloads": "What I/O is done. A plan needs a profile or a workload.",
@@ -292,6 +297,19 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",
             "labels": "What sets it apart, such as `{cores: 1}`: `leadline compare --by label`.",
+            "copies": "How often its storage keeps each byte (three replicas: 3; erasure coding "
+            "4+2: 1.5), for the budget.",
+        },
+    ),
+    "A budget": (
+        written.BudgetDocument,
+        "At least one of these. Bytes are times `copies` of the target.",
+        {
+            "capacity": "Bytes of the volumes that are requested at the same time.",
+            "written": "Bytes of the data in them: what volumes that grow as they are written "
+            "need.",
+            "cores": "Processors of runner pods and virtual machines.",
+            "volumes": "Volumes: one for each target that has no count of its own.",
         },
     ),
     "A cluster": (
@@ -450,6 +468,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
 
 _NESTED: Mapping[type[BaseModel], str] = {
     written.TargetDocument: "[targets](#a-target)",
+    written.BudgetDocument: "[a budget](#a-budget)",
+    Dimension: "lists of values, or options by value, by name",
     written.ClusterDocument: "[clusters](#a-cluster)",
     LabDocument: "[a lab](#a-lab)",
     KubernetesCluster: "[a Kubernetes cluster](#a-kubernetes-cluster)",
@@ -536,9 +556,24 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "access": ("", "`rwo`", "One node may write it, or several."),
     "runner": ("", "`pod`", "What does the I/O."),
     "vm": ("", "`small`", "The size of the machine, with `runner=vm`."),
+    "cores": (
+        "processors",
+        "of `vm`, of the cluster's pods",
+        "Of each runner; whole ones with `vm`.",
+    ),
+    "memory": ("size", "of `vm`, of the cluster's pods", "Of each runner."),
+    "io_threads": ("", "of the cluster's `vm`", "A thread of QEMU's own for the data disk."),
+    "bus": ("", "`virtio`", "Of the machine's data disk."),
+    "cache": ("", "`none`", "How the machine's host caches it."),
+    "dedicated": ("", "`no`", "Processors of the node for the machine alone."),
     "node": ("text", "any", "The node that it is done on."),
     "zone": ("text", "any", "The zone of that node."),
-    "count": (f"1 to {target_url.MOST_VOLUMES}", "`1`", "Volumes that are used together."),
+    "spread": ("", "the scheduler's", "Runners evenly over nodes, or over zones."),
+    "count": (
+        f"1 to {target_url.MOST_VOLUMES}, `all`",
+        "`1`",
+        "Volumes that are used together; `all`: one for each node or zone of `spread`.",
+    ),
     "volume": ("", "`same`", "One for all trials, or a fresh one for each."),
 }
 
@@ -552,7 +587,7 @@ def _storage_class_options() -> list[str]:
         for key, (takes, default, meaning) in _OPTIONS.items()
     ]
     sizes = ", ".join(
-        f"{code(name)} {one.cores} processors and {one.memory_bytes // target_url.GIB} GiB"
+        f"{code(name)} {one.cores:g} processors and {one.memory_bytes // target_url.GIB} GiB"
         for name, one in target_url.PRESETS.items()
     )
     return [
@@ -573,7 +608,7 @@ def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
         (written.WorkloadDocument, "targets"),
     ):
         return "a name, or a list of names"
-    if (model, key) == (KubernetesCluster, "cpu"):
+    if (model, key) in ((KubernetesCluster, "cpu"), (written.BudgetDocument, "cores")):
         return "processors"
     if (model, key) == (written.ClusterDocument, "lab"):
         return "a name, or [a lab](#a-lab)"
@@ -599,6 +634,8 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
     if origin is dict:
         if arguments[1] not in _NESTED:
             return "words by word"
+        if arguments[1] is Dimension:
+            return _NESTED[Dimension]
         return f"names of {_NESTED[arguments[1]]}"
     if origin is tuple:
         inner = arguments[0]

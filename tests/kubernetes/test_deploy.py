@@ -18,7 +18,7 @@ from leadline.connect.kubernetes import permissions
 from tests.kubernetes import images
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.driving import space
-from tests.kubernetes.shipped import CHART, KREW, PLAN, RBAC, VALUES, Helm, clients
+from tests.kubernetes.shipped import CHART, IMAGE, KREW, PLAN, RBAC, VALUES, Helm, clients
 
 UNINSTALL = "weekly-leadline-uninstall"
 
@@ -56,8 +56,8 @@ class TestChart:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({}, "there is no plan"),
-            ({"plan": PLAN, "existingPlan": "mine"}, "both given"),
+            ({"image": IMAGE}, "there is no plan"),
+            (VALUES | {"existingPlan": "mine"}, "both given"),
             ({"plan": {"leadline": 1}}, "targets"),
             ({"plan": PLAN, "concurrencyPolicy": "Allow"}, "concurrencyPolicy"),
             ({"plan": PLAN, "schedule": "every night"}, "schedule"),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.connect.kubernetes.machines import DEVICE
+from leadline.connect.kubernetes.machines import DEVICES
+from leadline.plan.target_url import Bus
 from tests.kubernetes import qemu_guest
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.driving import Leadline
@@ -43,7 +44,7 @@ def test_a_real_guest_is_booted_commanded_and_collected(cluster: Cluster, tmp_pa
     (job,) = document["jobs"]
     assert job["error"] == 0
     assert job["read"]["total_ios"] > 0
-    assert document["global options"]["filename"] == DEVICE
+    assert document["global options"]["filename"] == DEVICES[Bus.VIRTIO]
     # The machine that did it had not been up for longer than this test: not the one it runs on.
     ticks = (folder / "before.txt").read_text().partition("\ncpu ")[2].split()[:8]
     assert sum(map(int, ticks)) < _RUN_S * os.sysconf("SC_CLK_TCK") * QemuGuest.processors

@@ -150,6 +150,8 @@ def test_the_admin_of_a_namespace_needs_no_rights_on_nodes_and_classes(
     ):
         plan = leadline.plan("files=storageclass:fast?size=96Mi", cluster={"namespace": "theirs"})
         ended = leadline("run", plan).answered()
+        # It may not see volumes, and so does not wait for their end.
+        cluster.until("the volume's end", lambda: ours(cluster) == [])
     assert "may not read the StorageClass 'fast'" in ended.err
     (trial,) = leadline.trials()
     assert trial["status"] == "completed"

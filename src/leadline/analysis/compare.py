@@ -45,7 +45,10 @@ def compare(
     compared = tuple(
         cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
     )
-    between_runs = between_runs if baseline.run.id != candidate.run.id else 0.0
+    if baseline.run.id == candidate.run.id and not any(
+        Reason.ACROSS_GROUPS in cell.judgement.reasons for cell in compared
+    ):
+        between_runs = 0.0
     unlike_runs = tuple(
         RunDifferences(first=side.run.id, run=repeat.run.id, differences=differing)
         for side in (baseline, candidate)

@@ -283,7 +283,11 @@ class RankedNumbers:
                 )
                 for repeat in common
             ),
-            blocks=tuple((target, repeat) if imported else repeat for repeat in common),
+            blocks=tuple(
+                (target, repeat) if imported else (samples[0].series or 0, repeat)
+                for repeat in common
+            ),
+            series=samples[0].series,
             within=(_pooled(weights, within),) if len(within) == len(samples) else (),
             imported=imported,
             spread=_pooled_spread(score, weights, samples),
@@ -472,7 +476,7 @@ def rank(
         drawn = resampled_scores(
             logs,
             [objective.weight for objective in question.objectives],
-            together=not run.plan.imported,
+            together=not run.plan.imported and len({group.series for group in run.plan.groups}) < 2,
         )
         for number, name in enumerate(whole):
             drawn[number] += scores[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class Samples:
         self._run = run
         self._imported = run.plan.imported
         self._blocks = {trial.id: trial.block for trial in run.plan.trials}
+        self._series = {
+            target: group.series for group in run.plan.groups for target in group.targets
+        }
+        self._target_of = {trial.id: run.plan.cells[trial.cell].target for trial in run.plan.trials}
         self._stored: dict[str, StoredTrial] | None = None
         self._shares: dict[tuple[str, Op], float | None] = {}
 
@@ -42,15 +46,22 @@ class Samples:
             within=tuple(self._within(one, figure, op) for one, _ in whole) if alone else (),
             imported=self._imported,
             run=self._run.id,
+            series=self._series_of(whole[0][0]) if whole else None,
             errors=error_codes(figure),
             spread=whole[0][0].spread if len(whole) == 1 else None,
             capped=any(mark.code in CAPS for mark in figure.finding_marks),
         )
 
-    def _block(self, trial: TrialValue) -> tuple[str, int | str]:
-        """Return the block of a trial; imported trials have none in common."""
+    def _block(self, trial: TrialValue) -> Hashable:
+        """Return the block of a trial; imported trials have none in common, nor have those of
+        different series, which ran one after the other."""
         alone = self._imported or trial.trial not in self._blocks
-        return self._run.id, trial.trial if alone else self._blocks[trial.trial]
+        block = trial.trial if alone else self._blocks[trial.trial]
+        series = self._series_of(trial)
+        return (self._run.id, block) if series is None else (self._run.id, series, block)
+
+    def _series_of(self, trial: TrialValue) -> int | None:
+        return self._series.get(self._target_of.get(trial.trial, ""))
 
     def repeat(self, trial: str) -> int | str:
         """Return the trial's number among the repeats of its cell."""

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
     ACROSS_RUNS = "across-runs"
+    ACROSS_GROUPS = "across-groups"
     NOT_INTERLEAVED = "not-interleaved"
     SEVERAL_RUNS = "several-runs"
     INCOMPLETE_RUNS = "incomplete-runs"
@@ -112,6 +113,8 @@ class Sample:
     equal keys were interleaved, and the keys sort by time. `within` is the standard error of each
     trial's mean as a share (from its own seconds, with their correlation), None if unknown.
     `imported`: a published figure. `run`: samples of different runs ran on different days.
+    `series`: samples of one run with different series ran one after the other; None: all
+    interleaved.
     `errors` are the codes of `error` findings about the figure.
 
     `spread` is set where the only value is a published mean over `spread.number` trials (two or
@@ -129,6 +132,7 @@ class Sample:
     within: tuple[float | None, ...] = ()
     imported: bool = False
     run: str = ""
+    series: int | None = None
     errors: tuple[str, ...] = ()
     spread: Spread | None = None
     capped: bool = False
@@ -246,8 +250,9 @@ def judge(
     """Test each pair, with scatter pooled and p values adjusted over all of them.
 
     `band` is the equivalence margin as a share, `between_runs` the standard deviation between runs
-    of one system as a share, for samples of different runs. Raises ValueError if `band` is not
-    between 0 and 1, or `between_runs` is negative or not finite.
+    of one system as a share, for samples of different runs, and of series of one run that were not
+    interleaved. Raises ValueError if `band` is not between 0 and 1, or `between_runs` is negative
+    or not finite.
     """
     if not 0 < band < 1:
         raise ValueError(f"a band of {band} is not between 0 and 1")
@@ -338,10 +343,12 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
     baseline, candidate = draft.pair.baseline, draft.pair.candidate
     numbers = _numbers(baseline, candidate)
     used = len(numbers.above) + len(numbers.below)
-    across, apart = _across_runs(draft.pair), _not_interleaved(draft.pair)
+    apart, in_a_row = _apart(draft.pair), _not_interleaved(draft.pair)
+    across = apart is Reason.ACROSS_RUNS
     given = {
         Reason.ACROSS_RUNS: across,
-        Reason.NOT_INTERLEAVED: apart,
+        Reason.ACROSS_GROUPS: apart is Reason.ACROSS_GROUPS,
+        Reason.NOT_INTERLEAVED: in_a_row,
         Reason.INCOMPLETE_BLOCKS: used < len(baseline.trials) + len(candidate.trials),
         Reason.IDENTICAL_TRIALS: across and numbers.above == numbers.below,
     }
@@ -349,8 +356,8 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
     numbers = replace(
         numbers,
         family=(draft.pair.metric, draft.comparable),
-        between=between_runs if across else 0.0,
-        in_a_row=apart,
+        between=between_runs if apart else 0.0,
+        in_a_row=in_a_row,
     )
     return replace(draft.with_evidence(Evidence.TRIALS, *reasons), numbers=numbers)
 
@@ -401,26 +408,28 @@ def _summary(sample: Sample) -> Summary | None:
 def _draft_of_summaries(
     draft: _Draft, baseline: Summary, candidate: Summary, between_runs: float
 ) -> _Draft:
-    across, apart = _across_runs(draft.pair), _not_interleaved(draft.pair)
-    given = {Reason.ACROSS_RUNS: across, Reason.NOT_INTERLEAVED: apart}
-    reasons = (reason for reason, applies in given.items() if applies)
+    apart, in_a_row = _apart(draft.pair), _not_interleaved(draft.pair)
+    reasons = [*([apart] if apart else []), *([Reason.NOT_INTERLEAVED] if in_a_row else [])]
     estimate = estimate_from_summaries(
-        candidate, baseline, between=between_runs if across else 0.0, in_a_row=apart
+        candidate, baseline, between=between_runs if apart else 0.0, in_a_row=in_a_row
     )
     return replace(
         draft.with_evidence(Evidence.TRIALS, *reasons), estimate=estimate, ratio=estimate.ratio
     )
 
 
-def _across_runs(pair: Pair) -> bool:
-    ours, theirs = pair.baseline.run, pair.candidate.run
-    return bool(ours and theirs) and ours != theirs
+def _apart(pair: Pair) -> Reason | None:
+    """Return why the trials of two systems were not interleaved; None if they were."""
+    baseline, candidate = pair.baseline, pair.candidate
+    if baseline.run and candidate.run and baseline.run != candidate.run:
+        return Reason.ACROSS_RUNS
+    return Reason.ACROSS_GROUPS if baseline.series != candidate.series else None
 
 
 def _not_interleaved(pair: Pair) -> bool:
     """Return whether the trials of one run are of unknown order: other tools repeat one target's
     trials in a row, so that what lasts longer than a trial is in all of them."""
-    return pair.baseline.imported and pair.candidate.imported and not _across_runs(pair)
+    return pair.baseline.imported and pair.candidate.imported and _apart(pair) is None
 
 
 def _refusals(pair: Pair) -> tuple[str, ...]:

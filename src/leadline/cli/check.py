@@ -11,10 +11,11 @@ from leadline.cli.output import echo_rendered
 from leadline.errors import Exit
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.footprint import shared_layouts, target_footprint
+from leadline.plan.groups import Demand, peak_demand, planned_groups
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.target_url import TargetKind
-from leadline.text import count_text, visible
+from leadline.text import count_text, shortened, visible
 from leadline.units import format_block_size, format_duration, format_size
 
 
@@ -77,12 +78,15 @@ def describe(plan: Plan) -> str:
     repeats = count_text(plan.repeats, "repeat")
     io_time = format_duration(plan.duration_s)
     order = f"interleaved in random blocks (seed {plan.seed})"
+    if plan.groups:
+        order = f"in {count_text(len(plan.groups), 'group')}, {order} inside each"
     lines += [
         "",
         f"{trials}: {cells} x {repeats}, {order}",
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
     lines += [_later(plan, follow_up) for follow_up in plan.follow_ups]
+    lines += describe_groups(plan)
     for (cluster, pool), layout in shared_layouts(plan).items():
         parts = ", ".join(
             f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()
@@ -114,6 +118,52 @@ def describe(plan: Plan) -> str:
                 f"(needs --destroy-data rbd:{url.location})"
             )
     return "\n".join(map(visible, lines))
+
+
+def describe_groups(plan: Plan) -> list[str]:
+    """The groups of a plan with the most that each holds, and the peak; none without groups."""
+    if not plan.groups:
+        return []
+    groups = planned_groups(plan)
+    rows = [("group", "volumes", "requested", "written", "cores", "trials", "I/O", "targets")]
+    for number, one in enumerate(groups, start=1):
+        blocks = ", ".join(str(block + 1) for block in one.group.blocks)
+        repeat = f" (repeat {blocks})" if blocks else ""
+        rows.append(
+            (
+                str(number),
+                *_amounts(one.demand),
+                str(len(one.trials)),
+                format_duration(one.seconds),
+                shortened(one.group.targets, 4) + repeat,
+            )
+        )
+    peak = peak_demand(groups)
+    total = str(len(plan.trials)), format_duration(plan.duration_s)
+    rows.append(("peak", *_amounts(peak), *total, ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines.insert(len(lines) - 1, lines[1])
+    unknown = [target.name for target in plan.targets if target.copies is None]
+    if unknown:
+        lines.append(
+            f"copies unknown, counted once: {shortened(unknown, 4)} "
+            "(`copies: 3` of a target states them)"
+        )
+    return ["", *lines, ""]
+
+
+def _amounts(demand: Demand) -> tuple[str, str, str, str]:
+    return (
+        str(demand.volumes),
+        format_size(demand.capacity_bytes),
+        format_size(demand.written_bytes),
+        f"{demand.cores:g}",
+    )
 
 
 def _later(plan: Plan, asked: FollowUp) -> str:

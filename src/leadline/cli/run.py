@@ -17,6 +17,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
+from leadline.cli.check import describe_groups
 from leadline.cli.options import format_option, plan_options, runs_option, this_session
 from leadline.cli.output import echo_error, echo_line, echo_rendered, print_json
 from leadline.cli.progress import progress
@@ -170,7 +171,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                 loaded = drop_targets(loaded, absent)
                 names = {target.name for target in loaded.targets}
                 targets = prepare_targets(loaded, adapters, engines, names)
-            inspect_targets(targets)
+            inspect_targets(loaded, targets)
             writer = RunWriter.create(
                 _new_path(runs, loaded.name),
                 plan=loaded,
@@ -183,7 +184,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             writer.note_created(Created(target="", path=LAB + lab.name, token=lab.state.token))
         try:
             if resume is not None:
-                inspect_targets(targets)
+                inspect_targets(loaded, targets)
             outcome = run_session(
                 RunRequest(
                     plan=loaded,
@@ -304,8 +305,8 @@ def _seal(run: Run, output: str, *, quiet: bool) -> Exit:
 
 
 def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
-    """The command and the job file of every trial, in order."""
-    parts = []
+    """The command and the job file of every trial, in order; first the groups of the plan."""
+    parts = [f"# {line}".rstrip() for line in map(visible, describe_groups(plan))]
     for trial in trials:
         cell = plan.cells[trial.cell]
         target = plan.target(cell.target)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from leadline.plan import models
 from leadline.plan.document import (
@@ -19,10 +19,18 @@ from leadline.plan.document import (
     ProfileDocument,
     WorkloadDocument,
 )
-from leadline.plan.expand import follow_ups, places, with_levels
+from leadline.plan.expand import follow_ups, varied, with_levels
 from leadline.plan.faults import Faults, error_sentence, nearest_word
+from leadline.plan.matrix import (
+    Dimension,
+    Matrix,
+    matrix_faults,
+    target_variants,
+    workload_variants,
+)
 from leadline.plan.rules import engine_faults, with_rate
 from leadline.plan.target_url import TargetUrl, parse_target_url
+from leadline.plan.written_targets import places
 from leadline.plan.yaml_positions import KeyPath
 
 # A limit of the time: 100,000 trials of a minute take ten weeks.
@@ -43,15 +51,58 @@ def _words(value: object) -> list[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WrittenTarget:
-    """A target as written. `url` None: it is invalid, a fault of its own."""
+    """A target as written, once for each combination of the matrix, or an invalid one. `url` None:
+    it is invalid, a fault of its own. `full_name` has the combination."""
 
     index: int
     name: str | None
+    full_name: str | None
     url: TargetUrl | None
     clusters: Sequence[Any]
 
 
+def _matrix(raw: Mapping[str, Any]) -> Matrix:
+    """The matrix as written; empty for an invalid one, a fault of its own."""
+    try:
+        matrix = TypeAdapter(dict[str, Dimension]).validate_python(raw.get("matrix") or {})
+    except ValidationError:
+        return {}
+    return {} if matrix_faults(matrix) else matrix
+
+
+def check_matrix(raw: Mapping[str, Any], faults: Faults) -> None:
+    """Check that the targets have the options of the matrix, with valid values."""
+    variants = target_variants(_matrix(raw))
+    for target in _entries(raw):
+        if target.url is None:
+            continue
+        sentences: dict[str, None] = {}
+        for variant in variants:
+            try:
+                target.url.with_options(variant.options)
+            except ValueError as error:
+                sentences[str(error)] = None
+        for sentence in sentences:
+            fact = f"the matrix does not fit {target.name!r}: {sentence}"
+            faults.add(("targets", target.index), fact)
+
+
 def _written_targets(raw: Mapping[str, Any]) -> Iterator[_WrittenTarget]:
+    variants = target_variants(_matrix(raw))
+    for target in _entries(raw):
+        if target.url is None:
+            yield target
+            continue
+        for variant in variants:
+            with contextlib.suppress(ValueError):  # a fault of its own
+                yield replace(
+                    target,
+                    url=target.url.with_options(variant.options),
+                    full_name=f"{target.name}{variant.suffix}",
+                )
+
+
+def _entries(raw: Mapping[str, Any]) -> Iterator[_WrittenTarget]:
     targets = raw.get("targets")
     for index, item in enumerate(targets if isinstance(targets, list) else []):
         given = item if isinstance(item, dict) else {"target": item}
@@ -61,6 +112,7 @@ def _written_targets(raw: Mapping[str, Any]) -> Iterator[_WrittenTarget]:
         yield _WrittenTarget(
             index=index,
             name=None if name is None else str(name),
+            full_name=None if name is None else str(name),
             url=url,
             clusters=_words(given.get("clusters")),
         )
@@ -88,12 +140,12 @@ def check_names(
         seen.add(str(name))
     names: set[tuple[str, str]] = set()
     for target in _written_targets(raw):
-        if target.url is None or target.name is None:
+        if target.url is None or target.full_name is None:
             continue
         here = [*map(str, target.clusters or _clusters(raw))]
-        called = {(target.name, place) for place in places(target.url, here).values()}
+        called = {(target.full_name, place) for place in places(target.url, here).values()}
         if called & names:
-            message = f"two targets are called {target.name!r}; give one a name"
+            message = f"two targets are called {target.full_name!r}; give one a name"
             faults.add(("targets", target.index), message)
         names |= called
 
@@ -137,7 +189,7 @@ def check_workload_targets(
     raw: Mapping[str, Any], profiles: Sequence[ProfileDocument], faults: Faults
 ) -> None:
     """Check that workloads name existing targets, and that every target has a workload."""
-    names = [str(target.name) for target in _written_targets(raw)]
+    names = [str(target.name) for target in _entries(raw)]
     for_all = bool(profiles) or not raw.get("workloads")
     named: set[str] = set()
     for index, workload in enumerate(mappings(raw.get("workloads"))):
@@ -150,9 +202,10 @@ def check_workload_targets(
                     f"there is no target {name!r} in the plan",
                     nearest_word(name, names),
                 )
-    for index, name in enumerate(names):
-        if not for_all and name not in named:
-            faults.add(("targets", index), f"no workload is for the target {name!r}")
+    for target in _entries(raw):
+        if not for_all and target.name not in named:
+            path = ("targets", target.index)
+            faults.add(path, f"no workload is for the target {target.name!r}")
 
 
 def _fits(url: TargetUrl, cluster: object) -> bool:
@@ -179,6 +232,7 @@ def check_trial_count(
 ) -> None:
     """Limit the number of trials: targets x levels x repeats could fill the memory."""
     places = sum(len(item.clusters or document.clusters) or 1 for item in document.targets)
+    places *= len(target_variants(document.matrix)) * len(workload_variants(document.matrix))
     workloads = [*document.workloads, *(item for profile in profiles for item in profile.workloads)]
     trials = places * sum(len(item.levels) or 1 for item in workloads) * document.repeats
     if trials > _MOST_TRIALS:
@@ -204,14 +258,27 @@ def check_expansion(
         with contextlib.suppress(ValidationError):  # a fault of its own
             item = WorkloadDocument.model_validate(given)
             found.append((("workloads", index), item, DefaultsDocument()))
-    targets = [(str(target.name), target.url) for target in _written_targets(raw) if target.url]
+    matrix = _matrix(raw)
+    targets = [
+        (str(target.name), str(target.full_name), target.url)
+        for target in _written_targets(raw)
+        if target.url
+    ]
     for path, item, last in found:
         if item.job_file is not None and item.job_file not in job_files:
             continue  # a fault of its own
         try:
             layers = (forced, item, defaults, last)
-            planned = [workload for workload, _ in with_levels(item, layers, job_files)]
-            later = follow_ups(item, layers, "") if item.job_file is None else []
+            planned = [
+                workload
+                for one in varied(item, matrix)
+                for workload, _ in with_levels(one, (forced, one, *layers[2:]), job_files)
+            ]
+            later = [
+                follow_up
+                for one in varied(item, matrix)
+                for follow_up in (follow_ups(one, layers, "") if one.job_file is None else ())
+            ]
         except ValidationError as error:
             for detail in error.errors():
                 faults.add(path, f"{item.name!r}: {error_sentence(detail)}")
@@ -230,13 +297,13 @@ def _check_engines(
     path: KeyPath,
     item: WorkloadDocument,
     workloads: Sequence[models.Workload],
-    targets: Sequence[tuple[str, TargetUrl]],
+    targets: Sequence[tuple[str, str, TargetUrl]],
     faults: Faults,
 ) -> None:
     """Add each reason why a workload cannot run on its targets once, with their names."""
     found: dict[str, dict[str, None]] = {}
-    for name, url in targets:
-        if item.targets and name not in item.targets:
+    for written, name, url in targets:
+        if item.targets and written not in item.targets:
             continue
         for workload in workloads:
             for sentence in engine_faults(workload, url):

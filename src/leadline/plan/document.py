@@ -17,6 +17,7 @@ from pydantic import (
 from leadline.plan.expectations import Expectation
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
+from leadline.plan.matrix import Dimension, matrix_faults
 from leadline.plan.models import (
     EngineChoice,
     LatencyLimit,
@@ -26,7 +27,7 @@ from leadline.plan.models import (
     Sharing,
     parse_latency_limit,
 )
-from leadline.plan.target_url import KubernetesCluster, parse_target_url
+from leadline.plan.target_url import KubernetesCluster, parse_cpu, parse_target_url
 from leadline.units import parse_duration, parse_size
 
 
@@ -232,13 +233,15 @@ Labels = Annotated[dict[LabelWord, LabelWord], BeforeValidator(_as_text)]
 class TargetDocument(Model):
     """A target on each of `clusters`, or on the plan's only one. An `optional` target that cannot
     be used is left out, with the reason in the archive. `labels` say what sets it apart
-    (`{cores: 1}`), so that `leadline compare --by label` can compare groups."""
+    (`{cores: 1}`), so that `leadline compare --by label` can compare groups. `copies`: how often
+    its storage keeps each byte, for the budget."""
 
     target: str
     name: Name | None = None
     clusters: tuple[Name, ...] = ()
     optional: bool = False
     labels: Labels = Field(default_factory=dict)
+    copies: float | None = Field(default=None, gt=0, le=100)
 
     @field_validator("target")
     @classmethod
@@ -258,6 +261,23 @@ class TargetDocument(Model):
         return self
 
 
+class BudgetDocument(Model):
+    """The most that the run may hold at the same time: targets are acquired and released in groups
+    within it. `capacity` are the bytes of the requested volumes, `written` those of the data in
+    them, both times `copies` of the target."""
+
+    capacity: Size | None = None
+    written: Size | None = None
+    cores: Annotated[float, BeforeValidator(parse_cpu), Field(gt=0, le=1e6)] | None = None
+    volumes: int | None = Field(default=None, ge=1, le=100_000)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError(f"needs one at least of {', '.join(type(self).model_fields)}")
+        return self
+
+
 class ProfileDocument(Model):
     """A built-in profile: a named set of workloads in a data file."""
 
@@ -269,7 +289,8 @@ class ProfileDocument(Model):
 
 
 class PlanDocument(Model):
-    """A plan file. `labels` are those of every target: what sets this run apart from others."""
+    """A plan file. `labels` are those of every target: what sets this run apart from others.
+    `matrix` multiplies targets and workloads, `budget` limits what is held at the same time."""
 
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
@@ -277,6 +298,8 @@ class PlanDocument(Model):
     clusters: dict[Name, ClusterDocument] = Field(default_factory=dict)
     labels: Labels = Field(default_factory=dict)
     targets: tuple[TargetDocument, ...]
+    matrix: dict[LabelWord, Dimension] = Field(default_factory=dict)
+    budget: BudgetDocument | None = None
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
     workloads: tuple[WorkloadDocument, ...] = ()
@@ -311,6 +334,13 @@ class PlanDocument(Model):
                     f"and all targets of the plan {labels_text(self.labels)}"
                 )
         return self
+
+    @field_validator("matrix")
+    @classmethod
+    def _dimensions_agree(cls, value: dict[str, Dimension]) -> dict[str, Dimension]:
+        for name, fact in matrix_faults(value):
+            raise ValueError(f"the dimension {name!r} {fact}" if name else f"the matrix {fact}")
+        return value
 
     @field_validator("profile", "expect", mode="before")
     @classmethod

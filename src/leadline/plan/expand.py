@@ -18,13 +18,15 @@ from leadline.plan.document import (
     PhaseDocument,
     PlanDocument,
     ProfileDocument,
-    TargetDocument,
     WorkloadDocument,
 )
+from leadline.plan.groups import in_groups, without_targets
 from leadline.plan.lab import LabDocument
+from leadline.plan.matrix import LEVEL_SETTINGS, Matrix, workload_variants
 from leadline.plan.models import Cell, Density, FollowUp, OpenLoop, Phase, Plan
 from leadline.plan.rules import stream_faults
-from leadline.plan.target_url import TargetUrl, parse_target_url
+from leadline.plan.target_url import TargetUrl
+from leadline.plan.written_targets import written_targets
 
 BLOCK_SIZE = 4096
 RUNTIME_S = 30.0
@@ -44,25 +46,30 @@ def expand(
 
     Raises ValueError (pydantic's included) for valid settings that exclude each other.
     """
-    found = _targets(document)
-    targets = tuple(target for target, _ in found)
+    found = written_targets(document)
+    targets = tuple(one.target for one in found)
     asked: list[tuple[WorkloadDocument, tuple[DefaultsDocument, ...]]] = [
         (item, (forced, item, document.defaults, profile.defaults))
         for profile in profiles
-        for item in profile.workloads
+        for written in profile.workloads
+        for item in varied(written, document.matrix)
     ]
-    asked += [(item, (forced, item, document.defaults)) for item in document.workloads]
+    asked += [
+        (item, (forced, item, document.defaults))
+        for written in document.workloads
+        for item in varied(written, document.matrix)
+    ]
     workloads = [(item, with_levels(item, layers, job_files)) for item, layers in asked]
 
     cells = tuple(
         models.Cell(target=target.name, workload=workload, level=level)
-        for target in targets
+        for target, base in ((one.target, one.name) for one in found)
         for item, levels in workloads
-        if _is_for(item, target)
+        if _is_for(item, base)
         for workload, level in _on(target.parsed, levels)
     )
     seed = document.seed if document.seed is not None else secrets.randbelow(2**32)
-    return models.Plan(
+    plan = models.Plan(
         name=document.name or "",
         description=document.description,
         profiles=document.profile,
@@ -78,15 +85,15 @@ def expand(
             for name, item in document.clusters.items()
         ),
         targets=targets,
-        optional=tuple(target.name for target, optional in found if optional),
+        optional=tuple(one.target.name for one in found if one.optional),
         cells=cells,
         trials=interleaved(len(cells), document.repeats, seed),
         follow_ups=tuple(
             follow_up
-            for target in targets
+            for one in found
             for item, layers in asked
-            if _is_for(item, target)
-            for follow_up in follow_ups(item, layers, target.name)
+            if _is_for(item, one.name)
+            for follow_up in follow_ups(item, layers, one.target.name)
         ),
         repeats=document.repeats,
         seed=seed,
@@ -95,54 +102,52 @@ def expand(
         grace_s=document.grace,
         expect=document.expect,
     )
-
-
-def _is_for(item: WorkloadDocument, target: models.Target) -> bool:
-    return not item.targets or (target.subject or target.name) in item.targets
-
-
-def places(url: TargetUrl, clusters: Sequence[str]) -> Mapping[str, str]:
-    """The places of a target by cluster: the cluster's name, with the delay that is an option of
-    the target. This machine has no name."""
-    if not url.kind.on_cluster:
-        return {"": ""}
-    delay = url.options.get("inter_zone_rtt", "")
-    return {cluster: f"{cluster},{delay}" if delay else cluster for cluster in clusters}
-
-
-def clusters_for(url: TargetUrl, document: PlanDocument) -> tuple[str, ...]:
-    """The clusters of the plan that are of the target's kind."""
-    return tuple(
-        name
-        for name, cluster in document.clusters.items()
-        if (cluster.kubernetes is not None) is url.kind.on_kubernetes
+    if document.budget is None:
+        return plan
+    given = document.budget
+    budget = models.Budget(
+        capacity_bytes=given.capacity,
+        written_bytes=given.written,
+        cores=given.cores,
+        volumes=given.volumes,
     )
+    return in_groups(plan, budget, {one.target.name: one.condition for one in found})
 
 
-def _targets(document: PlanDocument) -> tuple[tuple[models.Target, bool], ...]:
-    """Every target, and whether it is optional. A target on several clusters becomes one per
-    cluster, `NAME@CLUSTER`, with the delay that is an option of it."""
-    found: list[tuple[str, TargetDocument, str, str]] = []
-    for item in document.targets:
-        name, url = item.name or item.target, parse_target_url(item.target)
-        clusters = item.clusters or clusters_for(url, document)
-        for cluster, place in places(url, clusters).items():
-            found.append((name, item, cluster, place))
-    several = len({place for *_, place in found if place}) > 1
-    return tuple(
-        (
-            models.Target(
-                name=f"{name}@{place}" if place and several else name,
-                url=item.target,
-                cluster=cluster,
-                subject=name if place and several else "",
-                place=place if several else "",
-                labels={**document.labels, **item.labels},
-            ),
-            item.optional,
-        )
-        for name, item, cluster, place in found
-    )
+def _is_for(item: WorkloadDocument, written: str) -> bool:
+    return not item.targets or written in item.targets
+
+
+def varied(item: WorkloadDocument, matrix: Matrix) -> tuple[WorkloadDocument, ...]:
+    """The workload with every combination of the matrix' dimensions of workloads: a block size is
+    part of the name, depth, jobs and clients are levels. Raises ValueError."""
+    found: dict[str, WorkloadDocument] = {}
+    for variant in workload_variants(matrix):
+        if not variant.options:
+            return (item,)
+        if item.job_file is not None:
+            raise ValueError("a job file is used unchanged, and the matrix varies workloads")
+        block = variant.options.get("block_size")
+        level = {key: variant.options[key] for key in LEVEL_SETTINGS if key in variant.options}
+        name = f"{item.name}-{block}" if block else item.name
+        if name not in found:
+            raw = item.model_dump(exclude_unset=True)
+            if block:
+                raw["block_size"] = block
+                for phase in raw.get("phases", ()):
+                    phase["block_size"] = block
+            raw["name"] = name
+            found[name] = WorkloadDocument.model_validate(raw)
+        if not level:
+            continue
+        twice = sorted(key for one in item.levels for key in level if getattr(one, key) is not None)
+        if twice:
+            raise ValueError(f"has levels with {twice[0]} of its own, which the matrix sets")
+        before = [one.model_dump(exclude_unset=True) for one in item.levels] or [{}]
+        levels = [LevelDocument.model_validate({**one, **level}) for one in before]
+        known = found[name].levels if found[name].levels != item.levels else ()
+        found[name] = found[name].model_copy(update={"levels": (*known, *levels)})
+    return tuple(found.values())
 
 
 def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
@@ -156,6 +161,7 @@ def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> model
             "left_out": (*plan.left_out, *left_out),
             "cells": tuple(plan.cells[number] for number in kept),
             "follow_ups": tuple(item for item in plan.follow_ups if item.target not in gone),
+            "groups": without_targets(plan.groups, frozenset(gone)),
             "trials": tuple(
                 trial.model_copy(
                     update={

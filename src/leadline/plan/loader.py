@@ -20,6 +20,7 @@ from leadline.plan.checks import (
     check_clusters,
     check_expansion,
     check_has_workloads,
+    check_matrix,
     check_names,
     check_trial_count,
     check_workload_targets,
@@ -27,6 +28,7 @@ from leadline.plan.checks import (
 )
 from leadline.plan.document import (
     LAB_TAGS,
+    BudgetDocument,
     ClusterDocument,
     DefaultsDocument,
     DensityDocument,
@@ -46,6 +48,7 @@ from leadline.plan.faults import (
     nearest_word,
     take_errors,
 )
+from leadline.plan.groups import over_budget
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
@@ -57,6 +60,7 @@ from leadline.plan.target_url import (
     Toleration,
     VmSettings,
 )
+from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
 
@@ -262,6 +266,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     forced = _forced(overrides, faults)
     profiles = _profiles(raw, faults)
     job_files = _job_files(raw, base, faults)
+    check_matrix(raw, faults)
     check_names(raw, profiles, faults)
     check_clusters(raw, faults)
     check_workload_targets(raw, profiles, faults)
@@ -273,8 +278,9 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
     plan = expand(_located(plan_document, base), profiles, job_files, forced)
-    for number, sentence in small_volumes(plan):
-        faults.add(("targets", number), sentence)
+    entry = {one.target.name: one.number for one in written_targets(plan_document)}
+    for name, sentence in (*small_volumes(plan), *over_budget(plan)):
+        faults.add(("targets", entry[name]), sentence)
     for place, sentence in unfit_runners(plan):
         faults.add(place, sentence)
     if faults.found:
@@ -364,6 +370,7 @@ def _keys_at(path: KeyPath) -> list[str]:
         "density": DensityDocument,
         "defaults": DefaultsDocument,
         "clusters": ClusterDocument,
+        "budget": BudgetDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,

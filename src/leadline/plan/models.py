@@ -312,7 +312,8 @@ class Target(Model):
     In a plan with several clusters, `subject` is what is measured on each (a pool) and `place` the
     cluster with its condition (`multi-zone,2ms`); otherwise both are empty. `url` is empty where
     results were imported without a target. `labels` are for comparisons by label (`cores: 1`).
-    `facts` are those that a user gave with imported results.
+    `facts` are those that a user gave with imported results. `copies`: how often the storage keeps
+    each byte; None: unknown.
     """
 
     name: Name | Annotated[str, Field(min_length=1)]
@@ -322,6 +323,7 @@ class Target(Model):
     place: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     facts: TargetFacts | None = Field(default=None, exclude_if=_is_unset)
+    copies: float | None = Field(default=None, gt=0, le=100, exclude_if=_is_unset)
 
     @field_validator("url")
     @classmethod
@@ -338,6 +340,28 @@ class Target(Model):
     def kind(self) -> TargetKind | None:
         """None where the target is unknown."""
         return self.parsed.kind if self.url else None
+
+
+class Budget(Model):
+    """The most that a run may hold at the same time. `capacity_bytes` are those of the requested
+    volumes, `written_bytes` those of the data in them, both times the copies of the storage where
+    these are known. None: no limit."""
+
+    capacity_bytes: int | None = None
+    written_bytes: int | None = None
+    cores: float | None = None
+    volumes: int | None = None
+
+
+class Group(Model):
+    """Targets that a run acquires and releases together, for the trials of `blocks` (empty: all).
+
+    Trials of one `series` are interleaved: its groups, where it has several, take turns in every
+    block."""
+
+    targets: tuple[str, ...] = Field(min_length=1)
+    blocks: tuple[int, ...] = ()
+    series: int = Field(ge=0)
 
 
 class LeftOut(Model):
@@ -408,7 +432,8 @@ class Plan(Model):
     """An expanded plan: all cells and trials of a run, in the order of execution.
 
     `follow_ups` are rules for cells and trials that the run adds, depending on its results.
-    `expect` is what the author expects of a comparison, declared before the run."""
+    `expect` is what the author expects of a comparison, declared before the run. Without `groups`
+    all targets are held from start to end; with them one group after the other, within `budget`."""
 
     schema_: Literal["leadline/plan/1"] = Field(default="leadline/plan/1", alias="schema")
     name: str = ""
@@ -428,6 +453,8 @@ class Plan(Model):
     grace_s: float = 10.0
     # Not written where it is empty: earlier versions do not know it.
     expect: tuple[Expectation, ...] = Field(default=(), exclude_if=lambda given: not given)
+    budget: Budget | None = Field(default=None, exclude_if=_is_unset)
+    groups: tuple[Group, ...] = Field(default=(), exclude_if=lambda given: not given)
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -442,7 +469,22 @@ class Plan(Model):
         clusters = {"", *(cluster.name for cluster in self.clusters)}
         if not {target.cluster for target in self.targets} <= clusters:
             raise ValueError("a target is on a cluster that the plan does not name")
+        group_of = self.group_numbers()
+        if self.groups and not all(
+            (self.cells[trial.cell].target, trial.block) in group_of for trial in self.trials
+        ):
+            raise ValueError("a trial is in no group of the plan")
         return self
+
+    def group_numbers(self) -> dict[tuple[str, int], int]:
+        """The index of the group that holds a target in a block. Raises ValueError for two."""
+        found: dict[tuple[str, int], int] = {}
+        for number, group in enumerate(self.groups):
+            for target in group.targets:
+                for block in group.blocks or range(self.repeats):
+                    if found.setdefault((target, block), number) != number:
+                        raise ValueError(f"the target {target!r} is in two groups at once")
+        return found
 
     def cells_of(self, target: str) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.target == target)

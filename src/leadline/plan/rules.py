@@ -83,7 +83,7 @@ def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
             "volumes of a StorageClass cannot be neighbours yet: use them on dir:, rbd:, cephfs: "
             "and hosts: targets"
         )
-    if workload.clients > url.request.count:
+    if workload.clients > url.request.count and not url.request.everywhere:
         yield (
             f"{workload.clients} clients need a volume each, and the target has "
             f"{url.request.count}: write count={workload.clients} in the target"
@@ -164,17 +164,18 @@ def with_rate(workload: Workload) -> Workload:
     return workload.model_copy(update={"phases": phases})
 
 
-def small_volumes(plan: Plan) -> Iterator[tuple[int, str]]:
-    """Targets whose volumes are too small for the data of their workloads, by their number in the
-    plan. The run leaves out an optional one."""
-    for number, target in enumerate(plan.targets):
+def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Targets whose volumes are too small for the data of their workloads, by their name. The run
+    leaves out an optional one."""
+    for target in plan.targets:
         url = target.parsed
         if not url.kind.on_kubernetes or target.name in plan.optional:
             continue
         size, needed = url.request.size_bytes, target_footprint(plan, target.name).span
         if size is not None and size < needed:
             fact = f"a volume of {format_size(size)} is too small for the {format_size(needed)}"
-            yield number, f"{fact} of its workloads: ask for more with size=, or make those smaller"
+            hint = "ask for more with size=, or make those smaller"
+            yield target.name, f"{fact} of its workloads: {hint}"
 
 
 # The memory of fio's own program and of the shell that starts it, next to its I/O buffers.
@@ -208,7 +209,9 @@ def unfit_runners(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
             continue
         if settings.image is None:
             yield path, _NO_IMAGE
-        workload, buffers = _largest_buffers(plan, pods)
+        # A target may have a memory of its own.
+        shared = [name for name in pods if not plan.target(name).parsed.request.memory_bytes]
+        workload, buffers = _largest_buffers(plan, shared)
         if settings.memory < buffers + _FIO_BYTES:
             sentence = (
                 f"{format_size(settings.memory)} of memory is too little for {workload!r}: fio "

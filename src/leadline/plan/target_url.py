@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -22,7 +22,8 @@ from leadline.units import parse_duration, parse_size
 
 GIB = 1 << 30
 # Each volume has a pod of its own; more than this is probably a typing error.
-MOST_VOLUMES = 100
+MOST_VOLUMES = 256
+_MOST_CORES = 1024
 _COUNT = re.compile(r"0*[1-9][0-9]{0,3}")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -53,6 +54,30 @@ class RunnerKind(StrEnum):
     VM = "vm"
 
 
+class Spread(StrEnum):
+    """Over what the runners of a target are spread evenly; empty: the scheduler's choice."""
+
+    NONE = ""
+    NODE = "node"
+    ZONE = "zone"
+
+
+class Bus(StrEnum):
+    """The bus of a virtual machine's data disk."""
+
+    VIRTIO = "virtio"
+    SCSI = "scsi"
+    SATA = "sata"
+
+
+class HostCache(StrEnum):
+    """How the host caches a virtual machine's data disk."""
+
+    NONE = "none"
+    WRITETHROUGH = "writethrough"
+    WRITEBACK = "writeback"
+
+
 class Lifetime(StrEnum):
     """`same`: one volume for all trials of the target. `fresh`: a new one for each trial."""
 
@@ -62,9 +87,9 @@ class Lifetime(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """The size of a virtual machine: virtual processors, and bytes of memory."""
+    """The size of a runner: processors, and bytes of memory."""
 
-    cores: int
+    cores: float
     memory_bytes: int
 
 
@@ -80,7 +105,9 @@ PRESETS: Mapping[str, Preset] = {
 class VolumeRequest:
     """The options of a `storageclass:` target. `size_bytes` None: what the workloads need;
     `mode` None: raw block where the class supports it; `node` and `zone` empty: the scheduler's
-    choice."""
+    choice. `cores` and `memory_bytes` None: those of the preset, or of the cluster's runner pods.
+    `io_threads` None: as the cluster's virtual machines. `everywhere`: a volume for each node or
+    zone that `spread` names; `count` is then known when the cluster has been asked."""
 
     size_bytes: int | None = None
     mode: VolumeMode | None = None
@@ -91,14 +118,42 @@ class VolumeRequest:
     zone: str = ""
     count: int = 1
     lifetime: Lifetime = Lifetime.SAME
+    cores: float | None = None
+    memory_bytes: int | None = None
+    io_threads: bool | None = None
+    bus: Bus = Bus.VIRTIO
+    cache: HostCache = HostCache.NONE
+    dedicated: bool = False
+    spread: Spread = Spread.NONE
+    everywhere: bool = False
 
-    @property
-    def preset(self) -> Preset:
-        return PRESETS[self.vm]
+    def runner_size(self, cluster: KubernetesCluster | None) -> Preset:
+        """The processors and memory of each runner; those of a pod are the cluster's by default."""
+        base = PRESETS[self.vm]
+        if self.runner is RunnerKind.POD:
+            base = Preset(
+                cores=cluster.cpu if cluster else 0.0, memory_bytes=cluster.memory if cluster else 0
+            )
+        return Preset(
+            cores=self.cores or base.cores, memory_bytes=self.memory_bytes or base.memory_bytes
+        )
 
 
-OPTIONS = ("size", "mode", "access", "runner", "vm", "node", "zone", "count", "volume")
+# Options of virtual machines alone.
+_OF_MACHINES = ("vm", "io_threads", "bus", "cache", "dedicated")
+_PLACED = ("node", "zone", "spread")
+OPTIONS = (
+    *("size", "mode", "access", "runner", "vm", "cores", "memory", "io_threads", "bus", "cache"),
+    *("dedicated", *_PLACED, "count", "volume"),
+)
+_YES_OR_NO = ("yes", "no")
+ALL = "all"
 CHOICES: Mapping[str, tuple[str, ...]] = {
+    "io_threads": _YES_OR_NO,
+    "bus": tuple(Bus),
+    "cache": tuple(HostCache),
+    "dedicated": _YES_OR_NO,
+    "spread": (Spread.NODE, Spread.ZONE),
     "mode": tuple(VolumeMode),
     "access": tuple(Access),
     "runner": tuple(RunnerKind),
@@ -110,22 +165,37 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 def volume_request(options: Mapping[str, str]) -> VolumeRequest:
     """Parse the options of a target. Raises ValueError with a sentence."""
     count = options.get("count", "1")
+    everywhere = count == ALL
+    if everywhere:
+        count = "1"
+        if "spread" not in options:
+            raise ValueError("count=all is one volume for each node or zone: add spread=node")
     if not _COUNT.fullmatch(count) or int(count) > MOST_VOLUMES:
         raise ValueError(f"count is a number from 1 to {MOST_VOLUMES}, got {count[:20]!r}")
     runner = RunnerKind(options.get("runner", RunnerKind.POD))
     mode = VolumeMode(options["mode"]) if "mode" in options else None
     if runner is RunnerKind.VM and mode is VolumeMode.FILESYSTEM:
         raise ValueError("a virtual machine takes its volume as a block device: leave mode away")
-    if "vm" in options and runner is not RunnerKind.VM:
-        raise ValueError("vm has an effect with runner=vm only")
+    for key in _OF_MACHINES:
+        if key in options and runner is not RunnerKind.VM:
+            raise ValueError(f"{key} has an effect with runner=vm only")
+    cores = _cores(options["cores"], runner) if "cores" in options else None
+    bus = Bus(options.get("bus", Bus.VIRTIO))
+    if options.get("io_threads") == "yes" and bus is not Bus.VIRTIO:
+        raise ValueError("a disk has a thread of its own with bus=virtio only")
     for key, pattern in (("node", _NODE), ("zone", _LABEL)):
         if key in options and not pattern.fullmatch(options[key]):
             raise ValueError(f"{options[key]!r} is no name of a {key}")
     if "node" in options and "zone" in options:
         raise ValueError("a node lies in one zone: give node or zone, not both")
+    spread = Spread(options.get("spread", ""))
+    if spread and (spread.value in options or "node" in options):
+        raise ValueError(f"runners in one place cannot be spread over {spread.value}s")
     size = parse_size(options["size"]) if "size" in options else None
-    if size is not None and size <= 0:
-        raise ValueError("size must be more than zero")
+    memory = parse_size(options["memory"]) if "memory" in options else None
+    for name, given in (("size", size), ("memory", memory)):
+        if given is not None and given <= 0:
+            raise ValueError(f"{name} must be more than zero")
     return VolumeRequest(
         size_bytes=size,
         mode=mode,
@@ -136,7 +206,27 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
         zone=options.get("zone", ""),
         count=int(count),
         lifetime=Lifetime(options.get("volume", Lifetime.SAME)),
+        cores=cores,
+        memory_bytes=memory,
+        io_threads=options["io_threads"] == "yes" if "io_threads" in options else None,
+        bus=bus,
+        cache=HostCache(options.get("cache", HostCache.NONE)),
+        dedicated=options.get("dedicated") == "yes",
+        spread=spread,
+        everywhere=everywhere,
     )
+
+
+def _cores(text: str, runner: RunnerKind) -> float:
+    try:
+        cores = float(str(parse_cpu(text)))
+    except ValueError as error:
+        raise ValueError(f"cores is a number like 2 or 0.5, got {text[:20]!r}") from error
+    if not 0 < cores <= _MOST_CORES:
+        raise ValueError(f"cores is more than 0 and at most {_MOST_CORES}, got {text[:20]!r}")
+    if runner is RunnerKind.VM and cores != int(cores):
+        raise ValueError(f"a virtual machine has whole processors, got cores={text[:20]}")
+    return cores
 
 
 class TargetKind(StrEnum):
@@ -239,6 +329,17 @@ class TargetUrl:
     def __str__(self) -> str:
         query = "&".join(f"{key}={value}" for key, value in self.options.items())
         return f"{self.kind.value}:{self.location}" + (f"?{query}" if query else "")
+
+    def with_options(self, more: Mapping[str, str]) -> TargetUrl:
+        """The same with more options. Raises ValueError for one that the kind does not have, that
+        the target has already, or that has another fault."""
+        for key in more:
+            if key in self.options:
+                raise ValueError(f"the target has the option {key!r} of its own")
+        if more and self.kind not in _OPTIONS:
+            raise ValueError(f"{self.kind.value!r} targets have no option {next(iter(more))!r}")
+        options = {**self.options, **more}
+        return parse_target_url(str(replace(self, options=options)))
 
     @property
     def pool(self) -> str:

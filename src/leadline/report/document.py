@@ -428,6 +428,7 @@ class HeatMap(_Chart):
     baseline: int
     relative: bool = False
     key: str = ""
+    row_title: str = "target"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -260,6 +260,8 @@ _REASONS = {
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
     Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
     Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",
+    Reason.ACROSS_GROUPS: "two groups, one after the other: the interval includes the variation "
+    "between them, assumed as between runs",
     Reason.NOT_INTERLEAVED: "the order of imported trials is unknown: the interval allows for "
     "trials that follow their predecessor",
     Reason.SEVERAL_RUNS: "several runs of a system: each run counts as one value, the mean of its "

@@ -253,6 +253,10 @@ class System(Protocol):
     def capture(self) -> Mapping[str, bytes]:
         """Its present state as raw dumps by file name, without secrets. Raises LeadlineError."""
 
+    def leave(self) -> tuple[str, ...]:
+        """Remove what the run made for all targets, after they are released; sentences about what
+        could not be removed. Never raises."""
+
 
 class Watch(Protocol):
     """Records the system under test in a trial's folder while the trial runs."""

@@ -14,6 +14,7 @@ from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint, target_footprint
+from leadline.plan.groups import planned_groups
 from leadline.plan.models import Cell, JobFile, LeftOut, Plan, Trial, Workload
 from leadline.runner.events import Observer, StopRequest
 from leadline.runner.ports import Engine, Engines, Journal, Location, System, TargetAdapter
@@ -121,10 +122,12 @@ def find_unusable(plan: Plan, targets: Sequence[PreparedTarget]) -> tuple[LeftOu
     return tuple(found)
 
 
-def inspect_targets(targets: Sequence[PreparedTarget]) -> None:
-    """Raise the first refusal; targets on one volume are added up."""
-    claimed: dict[object, int] = {}
-    for target in targets:
-        volume = target.adapter.volume()
-        target.inspect(claimed.get(volume, 0) if volume else 0)
-        claimed[volume] = claimed.get(volume, 0) + target.footprint.capacity_bytes
+def inspect_targets(plan: Plan, targets: Sequence[PreparedTarget]) -> None:
+    """Raise the first refusal; targets on one volume that are held together are added up."""
+    named = {target.name: target for target in targets}
+    for planned in planned_groups(plan):
+        claimed: dict[object, int] = {}
+        for target in filter(None, map(named.get, planned.group.targets)):
+            volume = target.adapter.volume()
+            target.inspect(claimed.get(volume, 0) if volume else 0)
+            claimed[volume] = claimed.get(volume, 0) + target.footprint.capacity_bytes

@@ -1,6 +1,7 @@
 """One session of a run: acquire its targets, prefill them, run every trial, release, seal.
 
-Targets are released and the archive is sealed whatever happens. No result is interpreted here.
+A plan with groups does this for one group after the other. Targets are released and the archive is
+sealed whatever happens. No result is interpreted here.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
 from leadline.plan.expand import Outcomes, TrialOutcome, grow_plan, next_cells, waiting_targets
-from leadline.plan.models import Cell, Plan, Trial
+from leadline.plan.groups import PlannedGroup, planned_groups, target_demand
+from leadline.plan.models import Cell, Group, Plan, Trial
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Noted, RunStarted
 from leadline.runner.ports import problem_from
-from leadline.runner.prepared import RunRequest
+from leadline.runner.prepared import PreparedTarget, RunRequest
 from leadline.runner.recovery import prefill_anew, run_again
 from leadline.runner.trial import TrialRequest, now, run_trial
+from leadline.text import shortened
 
 _OVER = (TrialStatus.COMPLETED, TrialStatus.FAILED, TrialStatus.HUNG)
 
@@ -62,26 +65,37 @@ def run_session(request: RunRequest) -> Outcome:
         observe(Noted(message=f"this session differs from the run's first: {difference}"))
     writer.write_inventory("start", host)
     _capture("start", request)
-    records: list[TrialRecord] = []
-    problem: LeadlineError | None = None
+    session = _Session(request)
     try:
-        _acquire(request)
-        _prefill(request)
-        for record in _run_trials(request):
-            records.append(record)
-    except LeadlineError as error:
-        problem = error
+        session.run()
     finally:
-        left = [sentence for target in request.targets for sentence in target.adapter.release()]
+        left = session.release_all()
     writer.write_inventory("end", host_inventory(plan.targets, fio))
     _capture("end", request)
-    unfinished = request.stop.requested or problem is not None or bool(writer.run.to_do())
+    unfinished = request.stop.requested or bool(session.failed) or bool(writer.run.to_do())
     status = RunStatus.INTERRUPTED if unfinished else RunStatus.COMPLETE
     problems = [Problem(code=errors.LEFT_BEHIND.code, fact=sentence) for sentence in left]
-    if problem is not None:
-        problems.append(problem_from(problem))
+    problems += [problem_from(error) for error in session.failed]
     writer.seal(status, ended_at=now(), problems=tuple(problems))
-    return Outcome(status=status, records=tuple(records), problem=problem, left=tuple(left))
+    return Outcome(
+        status=status,
+        records=tuple(session.records),
+        problem=_one_problem(session.failed),
+        left=tuple(left),
+    )
+
+
+def _one_problem(failed: Sequence[LeadlineError]) -> LeadlineError | None:
+    """The error of a session: that of its only failed group, or the first one with the others."""
+    if len(failed) < 2:
+        return failed[0] if failed else None
+    first = failed[0]
+    return LeadlineError(
+        first.kind,
+        f"{len(failed)} groups failed, the first one: {first.fact}",
+        context=[*first.context, *(f"then: {error.fact}" for error in failed[1:])],
+        hint=first.hint,
+    )
 
 
 def needed_targets(run: Run, to_do: Sequence[Trial]) -> frozenset[str]:
@@ -147,82 +161,191 @@ def _capture(moment: Literal["start", "end"], request: RunRequest) -> None:
             request.observe(Noted(message=message))
 
 
-def _acquire(request: RunRequest) -> None:
-    """Acquire every target, archive its layers, and settle the I/O engine of every cell."""
-    targets, writer = request.targets, request.writer
-    for target in targets:
-        target.acquire(writer.path.name, writer)
-    stacks = tuple(TargetStack(target=target.name, layers=target.layers) for target in targets)
-    writer.write_stacks(Stacks(stacks=stacks))
-    for target in targets:
-        writer.write_target(target.name, target.adapter.dumps())
-    for target in targets:
-        for cell in request.plan.cells_of(target.name):
-            target.settle_engine(cell)
+class _Session:
+    """The groups of a session, one after the other; `failed` are the errors of groups. A plan
+    without groups is one group."""
 
+    def __init__(self, request: RunRequest) -> None:
+        self.records: list[TrialRecord] = []
+        self.failed: list[LeadlineError] = []
+        self._request = request
+        self._plan = request.plan
+        self._number = 0
+        self._left_s = _asked_s(request.plan, request.to_do)
+        self._stacks: dict[str, TargetStack] = {}
+        # What could not be released, by target: it still takes its part of the budget.
+        self._held: dict[str, tuple[str, ...]] = {}
+        self._attempts = {
+            stored.record.trial: stored.record.attempt for stored in request.writer.run.attempts
+        }
 
-def _prefill(request: RunRequest) -> None:
-    """Prefill every target, then wait until none of the writes disturbs trials."""
-    for target in request.targets:
-        if not request.stop.requested:
-            prefill_anew(request, target)
-    written_at_s = time.monotonic()
-    for target in request.targets:
-        if request.plan.prefill and not request.stop.requested:
-            target.adapter.settle(written_at_s)
+    def run(self) -> None:
+        """Run each group; an error of one ends that group, without groups the session."""
+        request = self._request
+        groups = planned_groups(request.plan, request.to_do)
+        for number, planned in enumerate(groups, start=1):
+            if request.stop.requested:
+                return
+            wanted = self._wanted(planned)
+            targets = [one for one in request.targets if one.name in wanted]
+            if not targets:
+                continue
+            where = ""
+            if request.plan.groups:
+                where = f"group {number} of {len(groups)}"
+                names = shortened([one.name for one in targets], 4)
+                request.observe(Noted(message=f"{where}: {names}"))
+            try:
+                self._require_budget(planned, targets)
+                self._run_group(planned, targets)
+            except LeadlineError as error:
+                if not where:
+                    self.failed.append(error)
+                    return
+                context = [f"{where}: {shortened(planned.group.targets, 4)}", *error.context]
+                self.failed.append(
+                    LeadlineError(error.kind, error.fact, context=context, hint=error.hint)
+                )
+                if not request.stop.requested:
+                    request.observe(Noted(message=f"{where} failed: {error.fact}"))
+            finally:
+                if where:
+                    self._release(targets)
 
+    def _wanted(self, planned: PlannedGroup) -> set[str]:
+        """The targets of a group with trials to do, and those that follow-ups may add some to."""
+        run, cells = self._request.writer.run, self._plan.cells
+        waiting = waiting_targets(run.plan, trial_outcomes(run)) if run.plan.follow_ups else set()
+        own = {cells[trial.cell].target for trial in planned.trials}
+        return own | (waiting & set(planned.group.targets))
 
-def _run_trials(request: RunRequest) -> Iterator[TrialRecord]:
-    """Run the trials to do, then those that follow-ups add to the plan."""
-    plan, to_do = request.plan, request.to_do
-    used: set[str] = set()
-    while not request.stop.requested:
-        if not to_do:
-            plan, to_do = _grow(plan, request)
-        if not to_do:
-            return
-        yield from _run_batch(plan, to_do, request, used)
-        to_do = ()
+    def _require_budget(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
+        """Raise LeadlineError where a target of the group is still held, or the group exceeds the
+        budget together with what could not be released."""
+        self._release([target for target in targets if target.name in self._held])
+        stuck = [target.name for target in targets if target.name in self._held]
+        others = [target_demand(self._plan, name) for name in self._held]
+        excess: list[str] = []
+        if self._plan.budget is not None and others:
+            excess = list(sum(others, planned.demand).excess(self._plan.budget))
+        if stuck or excess:
+            fact = (
+                f"{stuck[0]!r} could not be removed after an earlier group"
+                if stuck
+                else "with what could not be removed, the group exceeds the budget: "
+                + "; ".join(excess)
+            )
+            raise LeadlineError(
+                errors.LEFT_BEHIND,
+                fact,
+                context=[sentence for left in self._held.values() for sentence in left],
+                hint="remove what is stuck",
+            )
 
+    def _release(self, targets: Sequence[PreparedTarget]) -> None:
+        for target in targets:
+            left = target.adapter.release()
+            self._held.pop(target.name, None)
+            if left:
+                self._held[target.name] = left
 
-def _grow(plan: Plan, request: RunRequest) -> tuple[Plan, tuple[Trial, ...]]:
-    """Archive the plan with the cells that its results ask for; it, and the new trials."""
-    cells = next_cells(plan, trial_outcomes(request.writer.run))
-    if not cells:
-        return plan, ()
-    grown = grow_plan(plan, cells)
-    request.writer.extend(grown)
-    for cell in cells:
-        request.observe(Noted(message=f"added by what was measured: {cell.label}"))
-    return grown, grown.trials[len(plan.trials) :]
+    def release_all(self) -> list[str]:
+        """Release every target and what served all of them; sentences about what is left."""
+        request = self._request
+        left = [sentence for target in request.targets for sentence in target.adapter.release()]
+        return left + [sentence for system in request.systems for sentence in system.leave()]
 
+    def _run_group(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
+        self._acquire(targets)
+        # Held again for another repeat, a target needs its data again.
+        again = planned.group.blocks and planned.trials
+        first = planned.trials[0].id if again else ""
+        self._prefill(targets, first)
+        used: set[str] = set()
+        to_do = planned.trials
+        while not self._request.stop.requested:
+            if not to_do:
+                to_do = self._grow(planned.group)
+            if not to_do:
+                return
+            for record in self._run_batch(to_do, used):
+                self.records.append(record)
+            to_do = ()
 
-def _run_batch(
-    plan: Plan, trials: Sequence[Trial], request: RunRequest, used: set[str]
-) -> Iterator[TrialRecord]:
-    """Run trials in order. A fresh target is renewed where `used` says that it had a trial."""
-    attempts = {
-        stored.record.trial: stored.record.attempt for stored in request.writer.run.attempts
-    }
-    left_s = _asked_s(plan, trials)
-    for number, trial in enumerate(trials, start=1):
-        if request.stop.requested:
-            return
-        cell = plan.cells[trial.cell]
-        target = request.target(cell.target)
-        if target.adapter.fresh and target.name in used:
-            target.adapter.renew()
-            prefill_anew(request, target, before=trial.id)
-            if plan.prefill and not request.stop.requested:
-                target.adapter.settle(time.monotonic())
-        used.add(target.name)
-        left_s -= cell.workload.duration_s
-        run_attempt = partial(_run_attempt, request, trial, cell, number, len(trials), left_s)
-        record = run_attempt(attempts.get(trial.id, 0) + 1)
-        record = run_again(request, target, record, run_attempt)
-        yield record
-        if record.status is TrialStatus.INTERRUPTED:
-            return
+    def _acquire(self, targets: Sequence[PreparedTarget]) -> None:
+        """Acquire targets, archive their layers, and settle the I/O engine of every cell."""
+        request, writer = self._request, self._request.writer
+        for target in targets:
+            target.acquire(writer.path.name, writer)
+        for target in targets:
+            self._stacks[target.name] = TargetStack(target=target.name, layers=target.layers)
+        writer.write_stacks(Stacks(stacks=tuple(self._stacks.values())))
+        for target in targets:
+            writer.write_target(target.name, target.adapter.dumps())
+        for target in targets:
+            for cell in request.plan.cells_of(target.name):
+                target.settle_engine(cell)
+
+    def _prefill(self, targets: Sequence[PreparedTarget], before: str) -> None:
+        """Prefill targets, then wait until none of the writes disturbs trials."""
+        request = self._request
+        for target in targets:
+            if not request.stop.requested:
+                prefill_anew(request, target, before=before)
+        written_at_s = time.monotonic()
+        for target in targets:
+            if request.plan.prefill and not request.stop.requested:
+                target.adapter.settle(written_at_s)
+
+    def _grow(self, group: Group) -> tuple[Trial, ...]:
+        """Archive the plan with the cells that the results of a group ask for; the new trials."""
+        request, plan = self._request, self._plan
+        cells = [
+            cell
+            for cell in next_cells(plan, trial_outcomes(request.writer.run))
+            if cell.target in group.targets
+        ]
+        if not cells:
+            return ()
+        self._plan = grow_plan(plan, cells)
+        request.writer.extend(self._plan)
+        for cell in cells:
+            request.observe(Noted(message=f"added by what was measured: {cell.label}"))
+        added = self._plan.trials[len(plan.trials) :]
+        self._number, self._left_s = 0, _asked_s(self._plan, added)
+        return added
+
+    def _run_batch(self, trials: Sequence[Trial], used: set[str]) -> Iterator[TrialRecord]:
+        """Run trials in order. A fresh target is renewed where `used` says that it had a trial."""
+        request, plan = self._request, self._plan
+        planned = len(trials) if plan is not request.plan else len(request.to_do)
+        for trial in trials:
+            if request.stop.requested:
+                return
+            cell = plan.cells[trial.cell]
+            target = request.target(cell.target)
+            if target.adapter.fresh and target.name in used:
+                target.adapter.renew()
+                prefill_anew(request, target, before=trial.id)
+                if plan.prefill and not request.stop.requested:
+                    target.adapter.settle(time.monotonic())
+            used.add(target.name)
+            self._left_s -= cell.workload.duration_s
+            self._number += 1
+            run_attempt = partial(
+                _run_attempt,
+                request,
+                trial,
+                cell,
+                self._number,
+                max(planned, self._number),
+                self._left_s,
+            )
+            record = run_attempt(self._attempts.get(trial.id, 0) + 1)
+            record = run_again(request, target, record, run_attempt)
+            yield record
+            if record.status is TrialStatus.INTERRUPTED:
+                return
 
 
 def _run_attempt(

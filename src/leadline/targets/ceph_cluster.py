@@ -215,6 +215,9 @@ class OpenCluster:
             processes={process.name: process.pid for process in self.lab.state.processes},
         )
 
+    def leave(self) -> tuple[str, ...]:
+        return ()  # each target removes what it made
+
     def capture(self) -> Mapping[str, bytes]:
         """The present state of the cluster: raw dumps by file name, without secrets."""
         dumps = dict(capture(self.connection))

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from lightkube import ApiError
@@ -33,18 +34,21 @@ from leadline.connect.kubernetes.pods import (
     MOUNT,
     ROOT,
     SCRATCH,
+    TOPOLOGY_KEYS,
     PodSecurity,
     PodUser,
     RunnerJob,
     await_pods,
     build_job,
     create_job,
+    node_selector,
     user_of,
 )
 from leadline.connect.kubernetes.survey import (
     find_class,
     keeps_volumes,
     mode_for,
+    places_for_runners,
     require_capacity,
     require_place,
     require_quota,
@@ -55,7 +59,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.plan.target_url import GIB, Lifetime, VolumeMode
+from leadline.plan.target_url import GIB, MOST_VOLUMES, Lifetime, VolumeMode, VolumeRequest
 from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape, Watch
 from leadline.targets.base import SETTLE_S
 from leadline.targets.kubernetes_cluster import SCHEME, OpenKubernetes
@@ -101,6 +105,8 @@ class ClassVolumes:
         self._choose_size(footprint)
         selector = self._cluster.settings.node_selector
         require_place(connection, self.request.node, self.request.zone, selector, self._where)
+        if self.request.everywhere:
+            self.request = replace(self.request, count=self._places())
         require_capacity(connection, self.storage_class, self.size_bytes, self._where)
 
     def require_node(self, *, cores: float, memory_bytes: int) -> None:
@@ -113,6 +119,25 @@ class ClassVolumes:
             memory_bytes=memory_bytes,
             where=self._where,
         )
+
+    def _places(self) -> int:
+        """The number of nodes, or of zones, that take runners."""
+        settings, by = self._cluster.settings, self.request.spread
+        found = places_for_runners(
+            self._cluster.connection,
+            node_selector(self.request, settings),
+            settings.tolerations,
+            TOPOLOGY_KEYS[by],
+        )
+        if not 0 < len(found) <= MOST_VOLUMES:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"runners cannot be spread over all {by.value}s: {len(found)} take them",
+                context=self._where,
+                hint=f"write a number with count= (at most {MOST_VOLUMES}); see node_selector, "
+                f"tolerations, and the label {TOPOLOGY_KEYS[by]} of the nodes",
+            )
+        return len(found)
 
     def require_quota(self, *, cores: float, memory_bytes: int, claimed_bytes: int) -> None:
         """Raise LeadlineError(`quota-exceeded`); `cores` and `memory_bytes` are per runner. A
@@ -235,7 +260,6 @@ class KubernetesTarget(ABC):
         self.name = target.name
         self.cluster = cluster
         self._volumes = ClassVolumes(target, cluster)
-        self._request = target.parsed.request
         self._number = number
         # What could not be removed when runners were made anew; release tries again.
         self._abandoned: list[Created] = []
@@ -246,6 +270,10 @@ class KubernetesTarget(ABC):
         self._created: Created | None = None
         self._location: RemoteVolumes | None = None
         self._runners: tuple[Runner, ...] = ()
+
+    @property
+    def _request(self) -> VolumeRequest:
+        return self._volumes.request
 
     @property
     def location(self) -> RemoteVolumes:
@@ -276,7 +304,7 @@ class KubernetesTarget(ABC):
         self.cluster.note(
             f"making {volumes} of {format_size(self._volumes.size_bytes)} for {self.name}"
         )
-        self._namespace = self.cluster.enter(self.name, run, journal)
+        self._namespace = self.cluster.enter(run, journal)
         self._start()
 
     def _note_created(self) -> tuple[str, str]:
@@ -401,7 +429,7 @@ class KubernetesTarget(ABC):
             problems += left
             if not left:
                 self._journal.note_removed(created)
-        return (*problems, *self.cluster.leave(self.name))
+        return tuple(problems)
 
 
 # Pods of an abandoned run end by themselves, a day after the time that the run asks for.
@@ -426,6 +454,7 @@ class StorageClassTarget(KubernetesTarget):
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         settings = self.cluster.settings
+        size = self._request.runner_size(settings)
         if settings.image is None:
             raise LeadlineError(
                 errors.TARGET_INVALID,
@@ -436,12 +465,12 @@ class StorageClassTarget(KubernetesTarget):
             )
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
-        self._volumes.require_node(cores=settings.cpu, memory_bytes=settings.memory)
+        self._volumes.require_node(cores=size.cores, memory_bytes=size.memory_bytes)
         if self._volumes.mode is VolumeMode.BLOCK:
             # A raw device may need user 0, which the strictest level forbids.
             self.cluster.register_security(PodSecurity.BASELINE)
         self._volumes.require_quota(
-            cores=settings.cpu, memory_bytes=settings.memory, claimed_bytes=claimed_bytes
+            cores=size.cores, memory_bytes=size.memory_bytes, claimed_bytes=claimed_bytes
         )
 
     def _start(self) -> None:
@@ -494,6 +523,7 @@ class StorageClassTarget(KubernetesTarget):
     def _note_runners(self, pods: Sequence[Pod], token: str) -> None:
         """Record the nodes of the pods and their volumes, for each trial's folder."""
         claims, settings = self._claims(token), self.cluster.settings
+        size = self._request.runner_size(settings)
         found = []
         for pod in pods:
             assert pod.metadata is not None
@@ -507,8 +537,8 @@ class StorageClassTarget(KubernetesTarget):
                     image=settings.image or "",
                     image_id=statuses[0].imageID if statuses else "",
                     user=user_of(pod),
-                    cores=settings.cpu,
-                    memory_bytes=settings.memory,
+                    cores=size.cores,
+                    memory_bytes=size.memory_bytes,
                     volume=volume,
                 )
             )

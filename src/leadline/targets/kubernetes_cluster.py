@@ -66,7 +66,6 @@ class OpenKubernetes:
         self._hurry = hurry
         self._checked: set[Rule] = set()
         self._own: tuple[Created, Journal] | None = None
-        self._targets: set[str] = set()
         self._security = PodSecurity.RESTRICTED
         # Nodes whose pods did not go in time: no further target waits for them.
         self._dead_nodes: set[str] = set()
@@ -117,9 +116,8 @@ class OpenKubernetes:
         levels = list(PodSecurity)
         self._security = max(self._security, security, key=levels.index)
 
-    def enter(self, target: str, run: str, journal: Journal) -> str:
+    def enter(self, run: str, journal: Journal) -> str:
         """The namespace for a target's objects; the first target creates it."""
-        self._targets.add(target)
         if self.namespace:
             return self.namespace
         token = new_token()
@@ -136,11 +134,9 @@ class OpenKubernetes:
                 raise
         return name
 
-    def leave(self, target: str) -> tuple[str, ...]:
-        """Leave the cluster; the last target removes the run's namespace. Sentences about what
-        failed."""
-        self._targets.discard(target)
-        if self._targets or self._own is None:
+    def leave(self) -> tuple[str, ...]:
+        """Remove the run's namespace, after the last target. Sentences about what failed."""
+        if self._own is None:
             return ()
         created, journal = self._own
         problems = self.remove(created)

@@ -10,7 +10,7 @@ from leadline.archive.records import CacheDrop, Runner
 from leadline.connect.kubernetes.client import poll
 from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
 from leadline.connect.kubernetes.machines import (
-    DEVICE,
+    DEVICES,
     SCRATCH,
     SETUP_DONE,
     Object,
@@ -79,22 +79,22 @@ class VirtualMachineTarget(KubernetesTarget):
         self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
         # KubeVirt makes the pods of machines, with the privileges that they need.
         self.cluster.register_security(PodSecurity.PRIVILEGED)
-        preset = self._request.preset
+        preset = self._request.runner_size(None)
         self._volumes.require_quota(
             cores=preset.cores, memory_bytes=preset.memory_bytes, claimed_bytes=claimed_bytes
         )
 
     def _start(self) -> None:
         instances, token = self._machines()
-        shells = self._shells(instances)
+        shells, device = self._shells(instances), DEVICES[self._request.bus]
         with ThreadPoolExecutor(max_workers=len(shells)) as pool:
             list(pool.map(self._await_setup, shells))
         for shell in shells:
-            self._volumes.check(shell, DEVICE)
+            self._volumes.check(shell, device)
         self._note_runners(instances, token)
         self._location = RemoteVolumes(
             shape=Shape.SPAN,
-            volumes=tuple(RemoteVolume(shell=shell, path=DEVICE) for shell in shells),
+            volumes=tuple(RemoteVolume(shell=shell, path=device) for shell in shells),
             folder=SCRATCH,
         )
 
@@ -156,8 +156,8 @@ class VirtualMachineTarget(KubernetesTarget):
 
     def _note_runners(self, instances: Sequence[Object], token: str) -> None:
         """Record the nodes of the machines and their volumes, for each trial's folder."""
-        claims, preset = self._claims(token), self._request.preset
-        boot = self._settings.boot
+        claims, preset = self._claims(token), self._request.runner_size(None)
+        boot, threads = self._settings.boot, self._request.io_threads
         self._runners = tuple(
             Runner(
                 kind="vm",
@@ -166,7 +166,7 @@ class VirtualMachineTarget(KubernetesTarget):
                 image=boot.container_disk or boot.url or boot.claim or "",
                 cores=preset.cores,
                 memory_bytes=preset.memory_bytes,
-                io_threads=self._settings.io_threads,
+                io_threads=self._settings.io_threads if threads is None else threads,
                 volume=self._volumes.claimed(claims.get(f"{name_of(instance)}-volume")),
             )
             for instance in instances

@@ -211,7 +211,7 @@ def test_the_command_line_wins_over_the_plan_and_leaves_the_rest(tmp_path: Path)
             "clusters: {k: {kubernetes: {}}}\ntargets: [{target: dir:/a, clusters: k}]",
             "lies on this machine, not on a cluster",
         ),
-        ("targets: ['storageclass:a?count=0']", "count is a number from 1 to 100"),
+        ("targets: ['storageclass:a?count=0']", "count is a number from 1 to 256"),
         ("clusters: {k: null}\ntargets: ['storageclass:a']", "clusters.k"),
         ("clusters: 5\ntargets: ['storageclass:a']", "clusters"),
     ],

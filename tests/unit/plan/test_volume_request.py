@@ -14,6 +14,7 @@ from leadline.plan.target_url import (
     OPTIONS,
     PRESETS,
     Access,
+    KubernetesCluster,
     Lifetime,
     RunnerKind,
     TargetKind,
@@ -80,7 +81,7 @@ def test_all_options_mean_what_they_say() -> None:
     )
     large = parse_target_url("storageclass:fast?runner=vm&vm=large&zone=eu-1a").request
     assert (large.runner, large.zone) == (RunnerKind.VM, "eu-1a")
-    assert (large.preset.cores, large.preset.memory_bytes) == (8, 16 * GIB)
+    assert large.runner_size(None) == PRESETS["large"]
 
 
 def test_without_options_it_is_one_volume_in_a_pod() -> None:
@@ -111,8 +112,8 @@ def test_presets_are_those_of_the_study() -> None:
         ("storageclass:fast?vm=large", "vm has an effect with runner=vm only"),
         ("storageclass:fast?runner=vm&vm=huge", "vm is small, medium or large, got 'huge'"),
         ("storageclass:fast?runner=vm&mode=filesystem", "takes its volume as a block device"),
-        ("storageclass:fast?count=0", "count is a number from 1 to 100, got '0'"),
-        ("storageclass:fast?count=101", "count is a number from 1 to 100, got '101'"),
+        ("storageclass:fast?count=0", "count is a number from 1 to 256, got '0'"),
+        ("storageclass:fast?count=257", "count is a number from 1 to 256, got '257'"),
         ("storageclass:fast?count=-1", "count is a number"),
         ("storageclass:fast?count=\u0663", "count is a number"),
         ("storageclass:fast?count=" + "9" * 5000, "count is a number"),
@@ -132,5 +133,49 @@ def test_what_is_no_request_is_refused_with_a_sentence(url: str, said: str) -> N
 @pytest.mark.parametrize("key", sorted(CHOICES))
 def test_every_choice_is_taken(key: str) -> None:
     for value in CHOICES[key]:
-        more = {"runner": "vm"} if key == "vm" else {}
+        of_machines = ("vm", "io_threads", "bus", "cache", "dedicated")
+        more = {"runner": "vm"} if key in of_machines else {}
         volume_request({**more, key: value})
+
+
+@pytest.mark.parametrize(
+    ("query", "fact"),
+    [
+        ("cores=4", ""),
+        ("cores=500m&memory=2Gi", ""),
+        ("runner=vm&cores=4&memory=8Gi&io_threads=yes&cache=writeback&dedicated=yes", ""),
+        ("runner=vm&bus=scsi&io_threads=no", ""),
+        ("spread=node&count=all", ""),
+        ("spread=zone&count=6&access=rwx", ""),
+        ("runner=vm&cores=0.5", "whole processors"),
+        ("cores=many", "cores is a number"),
+        ("cores=0", "more than 0"),
+        ("memory=0", "memory must be more than zero"),
+        ("bus=scsi", "bus has an effect with runner=vm only"),
+        ("runner=vm&bus=scsi&io_threads=yes", "with bus=virtio only"),
+        ("runner=vm&bus=ide", "bus is virtio, scsi or sata"),
+        ("count=all", "add spread=node"),
+        ("spread=node&node=a", "cannot be spread over nodes"),
+        ("spread=zone&zone=a", "cannot be spread over zones"),
+        ("count=257", "from 1 to 256"),
+    ],
+)
+def test_sizes_and_places_of_runners(query: str, fact: str) -> None:
+    url = f"storageclass:fast?{query}"
+    if not fact:
+        assert str(parse_target_url(url)) == url
+        return
+    with pytest.raises(ValueError, match=fact):
+        parse_target_url(url)
+
+
+def test_a_runner_has_its_own_size_or_that_of_its_cluster() -> None:
+    cluster = KubernetesCluster(cpu=3)
+
+    def size(query: str) -> tuple[float, int]:
+        found = parse_target_url(f"storageclass:fast?{query}").request.runner_size(cluster)
+        return found.cores, found.memory_bytes
+
+    assert size("") == (3, 1 << 30)
+    assert size("cores=0.5") == (0.5, 1 << 30)
+    assert size("runner=vm&vm=medium&memory=3Gi") == (4, 3 << 30)

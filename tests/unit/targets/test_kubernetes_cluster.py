@@ -58,8 +58,8 @@ def test_as_strict_as_the_least_of_them_bears(
     for need in needs:
         cluster.register_security(need)
     journal = _Journal()
-    name = cluster.enter("first", "perf-1", journal)
-    assert cluster.enter("second", "perf-1", journal) == name
+    name = cluster.enter("perf-1", journal)
+    assert cluster.enter("perf-1", journal) == name
     (namespace,) = made
     assert namespace.metadata.name == name
     assert namespace.metadata.labels[ENFORCED] == level
@@ -69,6 +69,6 @@ def test_as_strict_as_the_least_of_them_bears(
 def test_a_namespace_that_is_there_is_taken_as_it_is(made: list[Any]) -> None:
     cluster = OpenKubernetes("east", KubernetesCluster(namespace="mine"))
     cluster.register_security(PodSecurity.PRIVILEGED)
-    assert cluster.enter("first", "perf-1", _Journal()) == "mine"
+    assert cluster.enter("perf-1", _Journal()) == "mine"
     assert not made
-    assert cluster.leave("first") == ()
+    assert cluster.leave() == ()

@@ -35,19 +35,26 @@ from leadline.connect.kubernetes.pods import (
     node_affinity,
     node_selector,
     pods_of,
+    spread_constraints,
 )
 from leadline.errors import LeadlineError
 from leadline.plan.target_url import (
     BootImage,
+    Bus,
+    HostCache,
     KubernetesCluster,
     VmSettings,
     VolumeMode,
     VolumeRequest,
 )
 
-# udev names the data disk in the guest by its serial number.
+# udev names the data disk in the guest by its serial number, with a prefix by the bus.
 SERIAL = "leadline"
-DEVICE = f"/dev/disk/by-id/virtio-{SERIAL}"
+DEVICES = {
+    Bus.VIRTIO: f"/dev/disk/by-id/virtio-{SERIAL}",
+    Bus.SCSI: f"/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_{SERIAL}",
+    Bus.SATA: f"/dev/disk/by-id/ata-QEMU_HARDDISK_{SERIAL}",
+}
 # In memory: writes there reach no disk.
 HOME = "/run/leadline"
 SCRATCH = f"{HOME}/scratch"
@@ -137,25 +144,28 @@ def _instance(
     runner: RunnerMachine, cluster: KubernetesCluster, settings: VmSettings
 ) -> dict[str, Any]:
     """Return the instance. Requests equal limits: its pod is Guaranteed."""
-    preset = runner.request.preset
-    memory = f"{preset.memory_bytes // _MIB}Mi"
-    resources = {"cpu": str(preset.cores), "memory": memory}
+    request = runner.request
+    size = request.runner_size(cluster)
+    cores, memory = int(size.cores), f"{size.memory_bytes // _MIB}Mi"
+    resources = {"cpu": str(cores), "memory": memory}
+    io_threads = settings.io_threads if request.io_threads is None else request.io_threads
     placed: dict[str, Any] = {
         "nodeSelector": node_selector(runner.request, cluster),
         "affinity": node_affinity(runner.request.node),
+        "topologySpreadConstraints": spread_constraints(request, runner.labels),
         "tolerations": [
             toleration.model_dump(exclude_none=True) for toleration in cluster.tolerations
         ],
         "priorityClassName": cluster.priority_class,
     }
-    # Without the host's page cache.
+    # By default without the host's page cache; QEMU's native I/O needs that.
     data_disk = {
         "name": "volume",
-        "disk": {"bus": "virtio"},
-        "cache": "none",
-        "io": "native",
+        "disk": {"bus": request.bus.value},
+        "cache": request.cache.value,
+        "io": "native" if request.cache is HostCache.NONE else "threads",
         "serial": SERIAL,
-        **({"dedicatedIOThread": True} if settings.io_threads else {}),
+        **({"dedicatedIOThread": True} if io_threads and request.bus is Bus.VIRTIO else {}),
     }
     return {
         **{key: value for key, value in placed.items() if value},
@@ -163,7 +173,10 @@ def _instance(
         "evictionStrategy": "None",
         "terminationGracePeriodSeconds": _GRACE_S,
         "domain": {
-            "cpu": {"cores": preset.cores},
+            "cpu": {
+                "cores": cores,
+                **({"dedicatedCpuPlacement": True} if request.dedicated else {}),
+            },
             "memory": {"guest": memory},
             "resources": {"requests": resources, "limits": dict(resources)},
             "devices": {

@@ -33,6 +33,7 @@ from lightkube.models.core_v1 import (
     SeccompProfile,
     SecurityContext,
     Toleration,
+    TopologySpreadConstraint,
     Volume,
     VolumeDevice,
     VolumeMount,
@@ -45,6 +46,7 @@ from lightkube.resources.core_v1 import Namespace, Pod
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.objects import (
+    TOKEN,
     Problem,
     RunnerGroup,
     await_running,
@@ -53,8 +55,9 @@ from leadline.connect.kubernetes.objects import (
     list_labelled,
 )
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest
+from leadline.plan.target_url import KubernetesCluster, Spread, VolumeMode, VolumeRequest
 
+TOPOLOGY_KEYS = {Spread.NODE: "kubernetes.io/hostname", Spread.ZONE: "topology.kubernetes.io/zone"}
 CONTAINER = "runner"
 DEVICE = "/dev/leadline"
 MOUNT = "/leadline/volume"
@@ -176,6 +179,11 @@ def _pod(runner: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
         imagePullSecrets=[LocalObjectReference(name=name) for name in cluster.pull_secrets] or None,
         nodeSelector=node_selector(runner.request, cluster) or None,
         affinity=cast(Affinity, Affinity.from_dict(affinity)) if affinity else None,
+        topologySpreadConstraints=[
+            cast(TopologySpreadConstraint, TopologySpreadConstraint.from_dict(constraint))
+            for constraint in spread_constraints(runner.request, runner.labels)
+        ]
+        or None,
         tolerations=[Toleration(**toleration.model_dump()) for toleration in cluster.tolerations]
         or None,
         priorityClassName=cluster.priority_class,
@@ -207,7 +215,8 @@ def _pod(runner: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
 
 def _container(runner: RunnerJob, cluster: KubernetesCluster) -> Container:
     # Requests equal to limits make the pod Guaranteed.
-    resources = {"cpu": f"{cluster.cpu:g}", "memory": str(cluster.memory)}
+    size = runner.request.runner_size(cluster)
+    resources = {"cpu": f"{size.cores:g}", "memory": str(size.memory_bytes)}
     block = runner.mode is VolumeMode.BLOCK
     mounts = [VolumeMount(name="scratch", mountPath=SCRATCH)]
     if not block:
@@ -258,6 +267,22 @@ def node_affinity(node: str) -> dict[str, Any]:
             }
         }
     }
+
+
+def spread_constraints(request: VolumeRequest, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the constraint that spreads the runners of one target evenly; empty without a spread.
+    Nodes that the runners do not tolerate do not count."""
+    if not request.spread:
+        return []
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": TOPOLOGY_KEYS[request.spread],
+            "whenUnsatisfiable": "DoNotSchedule",
+            "nodeTaintsPolicy": "Honor",
+            "labelSelector": {"matchLabels": {TOKEN: labels[TOKEN]}},
+        }
+    ]
 
 
 def find_problem(pod: Pod) -> Problem | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
 from lightkube import ApiError, Client
+from lightkube.models.core_v1 import Taint
 from lightkube.resources.core_v1 import Node, ResourceQuota
 from lightkube.resources.storage_v1 import CSIStorageCapacity, StorageClass
 from lightkube.utils.quantity import parse_quantity as parse_decimal
@@ -27,7 +28,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.plan.target_url import VolumeMode, VolumeRequest
+from leadline.plan.target_url import Toleration, VolumeMode, VolumeRequest
 from leadline.planning.draft import Published, Quota, Survey
 from leadline.text import shortened
 from leadline.units import format_size
@@ -242,6 +243,41 @@ def require_resources(
         f"no node is large enough for a runner of {cores:g} CPU and {format_size(memory_bytes)}",
         context=[*where, f"the largest of {len(rooms)} has {largest}"],
         hint="ask for less with --runner-cpu and --runner-memory, or for other nodes",
+    )
+
+
+def places_for_runners(
+    connection: Connection,
+    selector: Mapping[str, str],
+    tolerations: Sequence[Toleration],
+    key: str,
+) -> tuple[str, ...]:
+    """Return the values of the label `key` of the nodes that take runners: schedulable, ready or
+    of unknown state, with the labels of `selector` and taints that are tolerated."""
+    found = set()
+    for node in nodes(connection):
+        labels, spec = _labels(node), node.spec
+        conditions = (node.status.conditions if node.status else None) or ()
+        ready = {each.status for each in conditions if each.type == "Ready"}
+        taints = (spec.taints if spec else None) or ()
+        if key not in labels or (spec and spec.unschedulable) or ready == {"False"}:
+            continue
+        if not selector.items() <= labels.items():
+            continue
+        if all(_tolerated(taint, tolerations) for taint in taints):
+            found.add(labels[key])
+    return tuple(sorted(found))
+
+
+def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Return whether a taint does not keep runners away."""
+    if taint.effect == "PreferNoSchedule":
+        return True
+    return any(
+        one.key in (None, taint.key)
+        and one.effect in (None, taint.effect)
+        and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
+        for one in tolerations
     )
 
 

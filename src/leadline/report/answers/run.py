@@ -22,6 +22,7 @@ from leadline.plan.expand import follow_up_bound
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.faults import Fault
 from leadline.plan.footprint import target_footprint
+from leadline.plan.groups import planned_groups
 from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
 from leadline.report.answers.base import CellOutput, FindingOutput, Output
@@ -219,8 +220,23 @@ class CheckedFollowUp(Output):
     most_seconds: float
 
 
+class CheckedGroup(Output):
+    """Targets that the run holds at the same time, for the repeats in `blocks` (empty: all), and
+    what they hold; bytes are times the copies of the storage where these are known."""
+
+    targets: tuple[str, ...]
+    blocks: tuple[int, ...]
+    trials: int
+    seconds: float
+    volumes: int
+    capacity_bytes: int
+    written_bytes: int
+    cores: float
+
+
 class CheckOutput(Output):
-    """`seconds` of I/O of all trials, without prefill, set-up and what is added later."""
+    """`seconds` of I/O of all trials, without prefill, set-up and what is added later. `groups` is
+    there for a plan with a budget."""
 
     schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
     plan: str = ""
@@ -230,6 +246,7 @@ class CheckOutput(Output):
     follow_ups: list[CheckedFollowUp] = Field(default_factory=list)
     prefill_bytes: int = 0
     writes: list[CheckedWrite] = Field(default_factory=list)
+    groups: list[CheckedGroup] | None = Field(default=None, exclude_if=lambda given: given is None)
     faults: list[FaultOutput] = Field(default_factory=list)
 
 
@@ -374,6 +391,14 @@ def check_output(plan: Plan) -> CheckOutput:
         follow_ups=[_follow_up(plan, asked) for asked in plan.follow_ups],
         prefill_bytes=sum(write.bytes for write in writes),
         writes=writes,
+        groups=[
+            CheckedGroup.from_records(
+                one.group, one.demand, trials=len(one.trials), seconds=one.seconds
+            )
+            for one in planned_groups(plan)
+        ]
+        if plan.groups
+        else None,
     )
 
 

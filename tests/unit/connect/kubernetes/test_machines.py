@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from leadline.connect.kubernetes.machines import (
+    RunnerMachine,
+    build_machine,
     find_import_problem,
     find_loss,
     find_machine_problem,
@@ -19,7 +21,8 @@ from leadline.connect.kubernetes.machines import (
     script,
     user_data,
 )
-from leadline.plan.target_url import BootImage, VmSettings
+from leadline.connect.kubernetes.objects import labels_of
+from leadline.plan.target_url import BootImage, KubernetesCluster, VmSettings, volume_request
 
 
 def _instance(**status: Any) -> dict[str, Any]:
@@ -170,3 +173,59 @@ def test_the_scripts_are_of_a_plain_shell(name: str, shell: str) -> None:
 def test_a_secret_may_hold_it() -> None:
     """1 MiB is a Secret's limit; cloud-init's own for user data is of the cloud."""
     assert len(user_data(VmSettings(boot=_BOOT))) < 16384
+
+
+def test_a_machine_is_sized_and_its_disk_attached_as_the_target_says() -> None:
+    options = {
+        "runner": "vm",
+        "cores": "3",
+        "memory": "6Gi",
+        "bus": "scsi",
+        "cache": "writeback",
+        "dedicated": "yes",
+        "spread": "node",
+        "count": "2",
+    }
+    runner = RunnerMachine(
+        name="m",
+        namespace="ns",
+        labels=labels_of("perf-1", "abc", 1),
+        storage_class="fast",
+        request=volume_request(options),
+        size_bytes=1 << 30,
+    )
+    settings = VmSettings(boot=BootImage(container_disk="image"), io_threads=True)
+    spec = build_machine(runner, KubernetesCluster(), settings).to_dict()["spec"]["template"][
+        "spec"
+    ]
+    assert spec["domain"]["cpu"] == {"cores": 3, "dedicatedCpuPlacement": True}
+    assert spec["domain"]["resources"]["limits"] == {"cpu": "3", "memory": "6144Mi"}
+    disk = spec["domain"]["devices"]["disks"][1]
+    assert disk == {
+        "name": "volume",
+        "disk": {"bus": "scsi"},
+        "cache": "writeback",
+        "io": "threads",
+        "serial": "leadline",
+    }
+    (constraint,) = spec["topologySpreadConstraints"]
+    assert constraint["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_threads_of_a_target_replace_those_of_its_cluster() -> None:
+    def threads(**options: str) -> bool:
+        runner = RunnerMachine(
+            name="m",
+            namespace="ns",
+            labels=labels_of("perf-1", "abc", 1),
+            storage_class="fast",
+            request=volume_request({"runner": "vm", **options}),
+            size_bytes=1 << 30,
+        )
+        settings = VmSettings(boot=BootImage(container_disk="image"), io_threads=True)
+        made = build_machine(runner, KubernetesCluster(), settings).to_dict()
+        disks = made["spec"]["template"]["spec"]["domain"]["devices"]["disks"]
+        return bool(disks[1].get("dedicatedIOThread", False))
+
+    assert threads()
+    assert not threads(io_threads="no")

@@ -179,3 +179,24 @@ def test_a_namespace_enforces_what_its_pods_keep(level: PodSecurity) -> None:
     found = build_namespace("leadline-x", LABELS, level).to_dict()
     assert found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level.value
     assert LABELS.items() <= found["metadata"]["labels"].items()
+
+
+def test_runners_are_spread_over_nodes_or_zones_that_take_them() -> None:
+    (constraint,) = pod_of(made(asked(volume_request({"spread": "zone", "count": "3"}))))[
+        "topologySpreadConstraints"
+    ]
+    assert constraint == {
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor",
+        "labelSelector": {"matchLabels": {"leadline/token": "abc"}},
+    }
+    assert "topologySpreadConstraints" not in pod_of(made(asked()))
+
+
+def test_a_target_may_size_its_runners_itself() -> None:
+    request = volume_request({"cores": "150m", "memory": "96Mi"})
+    (container,) = pod_of(made(asked(request), cpu=2, memory="1Gi"))["containers"]
+    assert container["resources"]["requests"] == {"cpu": "0.15", "memory": str(96 << 20)}
+    assert container["resources"]["limits"] == container["resources"]["requests"]

@@ -290,12 +290,22 @@ def _without_change(
     zero = [cell for cell in undecided if Reason.TRIAL_NOT_POSITIVE in cell.judgement.reasons]
     undecided = [cell for cell in undecided if cell not in zero]
     verb = "needs" if len(undecided) == 1 else "need"
-    # More trials do not reduce the variation between two runs.
-    more_runs = all(
-        Reason.ACROSS_RUNS in cell.judgement.reasons and cell.judgement.trials_needed is None
-        for cell in undecided
+    # More trials do not reduce the variation between two runs or groups.
+    cures = {
+        Reason.ACROSS_RUNS: "several runs of each system",
+        Reason.ACROSS_GROUPS: "a budget that holds both systems at once",
+    }
+    what = next(
+        (
+            cure
+            for reason, cure in cures.items()
+            if all(
+                reason in cell.judgement.reasons and cell.judgement.trials_needed is None
+                for cell in undecided
+            )
+        ),
+        "more repeats",
     )
-    what = "several runs of each system" if more_runs else "more repeats"
     more = f"; {len(undecided):,} {verb} {what}" if undecided else ""
     more += f"; in {count_text(len(zero), 'cell')} a trial's value is zero" if zero else ""
     effects = (f"{part.noun} {part.overall_text} ({part.bounds})" for part in shifted)

@@ -161,7 +161,8 @@ def command(comparison: Comparison) -> str:
         by = ("--by", comparison.by.value, "--run", base.run.id)
     margin = ("--band", f"{comparison.band * 100:g}%")
     between: tuple[str, ...] = ()
-    assumed = base.run.id != other.run.id and not comparison.has_several_runs
+    apart = base.run.id != other.run.id or comparison.between_runs
+    assumed = apart and not comparison.has_several_runs
     if assumed and comparison.between_runs != BETWEEN_RUNS:
         between = ("--between-runs", f"{comparison.between_runs * 100:g}%")
     return shlex.join(("leadline", "compare", *names, *by, *margin, *between))

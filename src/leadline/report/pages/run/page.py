@@ -50,6 +50,7 @@ from leadline.report.pages.run.findings import (
 )
 from leadline.report.pages.run.heat_maps import scorecard_sections
 from leadline.report.pages.run.overview import run_front, run_strips
+from leadline.report.pages.run.places import place_sections
 from leadline.report.pages.run.results import (
     load_sentences,
     result_sections,
@@ -148,6 +149,7 @@ def run_document(
                 *(scorecard_sections(run, figures) if charts else ()),
                 *_folded(comparison_sections(comparisons, marks), when=not charts),
                 *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
+                *(place_sections(run) if charts else ()),
                 *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
                 _results(run, figures, findings, marks, charts=charts),
                 *_folded(read_write_sections(run, figures, marks)),
