@@ -2,8 +2,8 @@
 
     uv run python scripts/pictures.py
 
-The pages are those of docs/examples; the index of a site and the pages of layers and of an
-inventory are made from tables, archives and dumps in tests/recorded. Debian's Chromium renders them
+The pages are those of docs/examples; the other kinds are made from tables, archives and dumps in
+tests/recorded. Debian's Chromium renders them
 in a wide window in light and dark colours, and in one as narrow as a phone.
 `tests/docs/test_pictures.py` checks that the list is complete.
 """
@@ -46,7 +46,7 @@ KEPT = {
     "run": EXAMPLES / "openebs-and-rook-as-run.html",
     "ranking": EXAMPLES / "lab-ranking.html",
 }
-MADE = ("site", "layers", "inventory", "differences")
+MADE = ("site", "recommendation", "scaling", "layers", "inventory", "differences")
 KINDS = (*KEPT, *MADE)
 
 
@@ -61,21 +61,38 @@ def made_pages() -> Iterator[dict[str, Path]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         runs = ("--runs", str(folder / "runs"))
-        for table in ("multizone-vs-singlezone", "openebs-and-rook-fio"):
+        table_of_study = "multizone-vs-singlezone"
+        for table in (table_of_study, "openebs-and-rook-fio"):
             source = str(RECORDED / "imports" / "table" / f"{table}.csv")
             _call("import", "table", source, "--run", table, *runs)
+        made = {kind: folder / f"{kind}.html" for kind in MADE}
+        study = f"{table_of_study}-multi-zone"
+        _call("recommend", study, "--for", "database", "-o", str(made["recommendation"]), *runs)
         _call("site", str(folder / "runs"), "-o", str(folder / "public"))
         with tarfile.open(RECORDED / "layers" / "openzfs-mirror-log.tar.xz") as packed:
             packed.extractall(folder / "layers", filter="data")
         archive = next((folder / "layers").rglob("manifest.json")).parent
-        made = {kind: folder / f"{kind}.html" for kind in MADE}
         _call("layers", str(archive), "-o", str(made["layers"]))
+        _load_curves(folder / "study", made["scaling"])
         # The pages have the names of the folders as they are given.
         with chdir(RECORDED):
             ceph = ("inventory", "--from-dir", "ceph-multi-az")
             _call(*ceph, "-o", str(made["inventory"]))
             _call(*ceph, "--against", "ceph-single-az", "-o", str(made["differences"]))
         yield {**made, "site": folder / "public" / "index.html"}
+
+
+def _load_curves(folder: Path, page: Path) -> None:
+    """Write the load curves of both clusters of a recorded study."""
+    with tarfile.open(RECORDED / "lab-study" / "study.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    facts, runs = str(RECORDED / "lab-study" / "facts.yaml"), ("--runs", str(folder / "runs"))
+    clusters = ("single-zone", "multi-zone")
+    for cluster in clusters:
+        results = ("import", str(folder / cluster / "results"), "--layout", "auto")
+        dumps = ("--inventory", str(folder / cluster / "inventory"), "--facts", facts)
+        _call(*results, "--run", cluster, "--cluster", cluster, *dumps, *runs)
+    _call("scale", *clusters, "-o", str(page), *runs)
 
 
 def _call(*words: str) -> None:

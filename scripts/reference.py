@@ -37,7 +37,6 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.matrix import Dimension
 from leadline.plan.target_url import (
-    RUNNER_IMAGE,
     BootImage,
     KubernetesCluster,
     Toleration,
@@ -269,8 +268,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "labels": "Labels of every target, and so of the run: what sets it apart from others. "
             "`run --label` adds to them.",
             "targets": "Where I/O goes: URLs, or entries as below.",
-            "matrix": "[Dimensions](../guides/measure-a-matrix.md) that multiply targets by options "
-            "and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
+            "matrix": "[Dimensions](../guides/measure-a-matrix.md) that multiply targets by "
+            "options and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
             "budget": "The most that the run may hold at the same time: it then uses targets in "
             "[groups](../guides/measure-a-matrix.md#groups).",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
@@ -307,7 +306,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         "At least one of these. Bytes are times `copies` of the target.",
         {
             "capacity": "Bytes of the volumes that are requested at the same time.",
-            "written": "Bytes of the data in them: what volumes that grow as they are written need.",
+            "written": "Bytes of the data in them, which thin volumes need.",
             "cores": "Processors of runner pods and virtual machines.",
             "volumes": "Volumes: one for each target that has no count of its own.",
         },
@@ -419,6 +418,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "pattern": "fio's `rw`.",
             "read_share": "Per cent of reads, of `rw` and `randrw`.",
             "fsync": "fsync after that many writes; 0 for none.",
+            "sharing": "`one-file`: the jobs of a client share one file of `size`.",
             "phases": "Patterns that run one after the other and are reported apart.",
             "levels": "The same workload at several loads: a cell each.",
             "neighbour": "What the neighbours of levels with some do meanwhile.",
@@ -440,6 +440,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "size": "As in the settings.",
             "read_share": "As of the workload.",
             "fsync": "As of the workload.",
+            "sharing": "As of the workload.",
         },
     ),
     "A level": (
@@ -486,7 +487,7 @@ _DEFAULTS_IN_WORDS = {
     (written.TargetDocument, "name"): "the URL",
     (written.TargetDocument, "clusters"): "all of the plan",
     (written.ClusterDocument, "id"): "`admin`",
-    (KubernetesCluster, "image"): code(RUNNER_IMAGE),
+    (KubernetesCluster, "image"): "`$LEADLINE_RUNNER_IMAGE`",
     (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
     (KubernetesCluster, "cpu"): "`2`",
     (KubernetesCluster, "memory"): "`1Gi`",

@@ -13,6 +13,11 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from leadline.cli.main import main
+from leadline.plan.loader import RUNNER_IMAGE_VARIABLE
+
+# Plans of tests name no image; nothing is pulled. tests/kubernetes names its own.
+IMAGE = "registry.example/runner:1"
+os.environ[RUNNER_IMAGE_VARIABLE] = IMAGE
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDED = ROOT / "tests" / "recorded" / "quick"

@@ -17,6 +17,12 @@ _ALWAYS_PREFIXES = ("LC_", "XDG_")
 # Of Ceph's programs and of those that link its libraries, such as fio.
 CEPH = ("CEPH_CONF", "CEPH_ARGS", "CEPH_KEYRING", "CEPH_LIB")
 SSH = ("SSH_AUTH_SOCK", "KRB5CCNAME", "KRB5_CONFIG")
+# Of programs that build images and load them: their storage, logins and proxies.
+IMAGES = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("CONTAINERS_STORAGE_CONF", "BUILDAH_ISOLATION", "REGISTRY_AUTH_FILE", "CONTAINER_HOST"),
+    *("DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "MINIKUBE_HOME", "CONTAINERD_ADDRESS"),
+)
 COMPILER = ("CC", "CPATH", "LIBRARY_PATH")
 
 

@@ -282,6 +282,11 @@ CLASS_UNSUITABLE = _kind(
     Exit.NOT_READY,
     "The StorageClass cannot give the volume: no such class, no raw block, or it keeps volumes.",
 )
+IMAGE_UNAVAILABLE = _kind(
+    "image-unavailable",
+    Exit.NOT_READY,
+    "The image of runner pods could not be built or loaded, or no program for it is installed.",
+)
 VOLUME_PENDING = _kind(
     "volume-pending",
     Exit.SYSTEM_FAILED,

@@ -2,7 +2,8 @@
 
 The file of many jobs is nearly all bins. Python's objects of them take seventeen times the memory
 of their text, arrays less than the text. The decoder reads the text without them, and each object
-of bins is decoded by itself when its array is made.
+of bins is decoded by itself when its array is made. `formats.fio.bin_arrays` has those of smaller
+files.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ SMALL_BYTES: Final = 8 << 20
 # An object of numbers only. Possessive: the search stays linear. Smaller ones are decoded with the
 # rest: there could be a million of them.
 _BINS: Final = re.compile(rb'"bins"\s*+:\s*+(\{[\s\d":,]{512,}+\})')
-_KEY: Final = "set aside by leadline"
-_MARK: Final = _KEY.encode()
-_MARKED: Final = re.compile(rb'\{"%s":(\d+)\n*\}' % _MARK)
+KEY: Final = "set aside by leadline"
+MARK: Final = KEY.encode()
+_MARKED: Final = re.compile(rb'\{"%s":(\d+)\n*\}' % MARK)
 # Each bin is two int32 in arrays; each object of bins has its arrays, views and marks.
 _BIN_BYTES: Final = 8
 _BLOCK_BYTES: Final = 1000
@@ -34,7 +35,7 @@ def set_aside(content: bytes) -> tuple[bytes, list[memoryview]]:
     Line breaks stay, so that positions in errors are those of the file. A small text is returned
     as it is.
     """
-    if len(content) <= SMALL_BYTES or _MARK in content:
+    if len(content) <= SMALL_BYTES or MARK in content:
         return content, []
     whole = memoryview(content)
     parts: list[bytes | memoryview] = []
@@ -43,7 +44,7 @@ def set_aside(content: bytes) -> tuple[bytes, list[memoryview]]:
     for found in _BINS.finditer(content):
         begin, end = found.span(1)
         breaks = b"\n" * content.count(b"\n", begin, end)
-        parts += [whole[at:begin], b'{"%s":%d%s}' % (_MARK, len(blocks), breaks)]
+        parts += [whole[at:begin], b'{"%s":%d%s}' % (MARK, len(blocks), breaks)]
         blocks.append(whole[begin:end])
         at = end
     return b"".join([*parts, whole[at:]]), blocks
@@ -52,21 +53,6 @@ def set_aside(content: bytes) -> tuple[bytes, list[memoryview]]:
 def insert(text: bytes, blocks: list[memoryview]) -> bytes:
     """Return the text of a file with its bins again, after a change of other parts."""
     return _MARKED.sub(lambda found: blocks[int(found[1])], text)
-
-
-def restore(document: dict[str, Any], blocks: list[memoryview]) -> None:
-    """Put the text of its bins in the place of each mark in a decoded document."""
-    pending: list[Any] = [document] if blocks else []
-    while pending:
-        one = pending.pop()
-        if isinstance(one, list):
-            pending += [item for item in one if isinstance(item, dict | list)]
-            continue
-        for key, value in one.items():
-            if isinstance(value, dict) and _KEY in value:
-                one[key] = blocks[value[_KEY]]
-            elif isinstance(value, dict | list):
-                pending.append(value)
 
 
 def decode_bins(block: memoryview) -> dict[str, Any]:

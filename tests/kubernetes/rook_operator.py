@@ -1,8 +1,8 @@
-"""Rook's operator as far as a CephBlockPool shows it: a double.
+"""Rook's operator as far as a CephBlockPool and a CephFilesystem show it: a double.
 
-There is no Ceph behind it. It does to an object what Rook v1.15 does (pkg/operator/ceph/pool):
-a finalizer, `status.phase`, and behind a deletion the finalizer's removal or, while something is in
-the pool, the condition that says what.
+There is no Ceph behind it. It does to an object what Rook v1.15 does (pkg/operator/ceph/pool and
+file): a finalizer, `status.phase`, and behind a deletion the finalizer's removal or, while there is
+something in the pool, the condition that says what.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.kubernetes.cluster import Cluster, Refused
 
-FINALIZER = "cephblockpool.ceph.rook.io"
+_KINDS = ("cephblockpool", "cephfilesystem")
 _MERGE = "application/merge-patch+json"
 
 
@@ -29,7 +29,7 @@ class Operator:
         self.seen: list[str] = []
         self.on_ready: Callable[[str], None] = lambda name: None
         self._cluster = cluster
-        self._path = f"/apis/ceph.rook.io/v1/namespaces/{namespace}/cephblockpools"
+        self._path = f"/apis/ceph.rook.io/v1/namespaces/{namespace}"
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -47,12 +47,14 @@ class Operator:
                 continue
             # Somebody else may have changed or removed what it speaks of.
             with suppress(Refused, OSError):
-                for item in self._cluster.request(self._path)["items"]:
-                    self._act(item)
+                for kind in _KINDS:
+                    for item in self._cluster.request(f"{self._path}/{kind}s")["items"]:
+                        self._act(kind, item)
 
-    def _act(self, pool: dict[str, Any]) -> None:
+    def _act(self, kind: str, pool: dict[str, Any]) -> None:
         metadata = pool["metadata"]
-        name, at = metadata["name"], f"{self._path}/{metadata['name']}"
+        name, at = metadata["name"], f"{self._path}/{kind}s/{metadata['name']}"
+        finalizer = f"{kind}.ceph.rook.io"
         if "deletionTimestamp" in metadata:
             if name in self.held:
                 condition = {
@@ -67,12 +69,14 @@ class Operator:
             else:
                 self._patch(at, {"metadata": {"finalizers": None}})
             return
-        if FINALIZER not in metadata.get("finalizers", ()):
-            self._patch(at, {"metadata": {"finalizers": [FINALIZER]}})
+        if finalizer not in metadata.get("finalizers", ()):
+            self._patch(at, {"metadata": {"finalizers": [finalizer]}})
         if name in self.fails:
             status = {"phase": "Failure", "info": {"message": self.fails[name]}}
         else:
-            status = {"phase": "Ready", "info": {"type": "Replicated"}}
+            status = {"phase": "Ready"}
+            if kind == "cephblockpool":
+                status["info"] = {"type": "Replicated"}
         if (pool.get("status") or {}).get("phase") != status["phase"]:
             self._patch(f"{at}/status", {"status": status})
             self.seen.append(name)

@@ -23,6 +23,10 @@ PLAN: dict[str, Any] = {
     "profile": "quick",
 }
 
+# Values without which the chart makes nothing.
+IMAGE = {"repository": "registry.example/leadline"}
+VALUES: dict[str, Any] = {"plan": PLAN, "image": IMAGE}
+
 
 def clients() -> Path:
     """The folder of helm, krew and validate-krew-manifest, built from Go modules or cached."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,12 @@ import pytest
 import yaml
 
 from leadline.connect.kubernetes import permissions
+from tests.kubernetes import images
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.shipped import CHART, KREW, PLAN, RBAC, Helm, clients
+from tests.kubernetes.driving import space
+from tests.kubernetes.shipped import CHART, IMAGE, KREW, PLAN, RBAC, VALUES, Helm, clients
+
+UNINSTALL = "weekly-leadline-uninstall"
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def helm(tmp_path: Path) -> Helm:
 
 
 def _rendered(helm: Helm, **values: Any) -> list[dict[str, Any]]:
-    done = helm("template", "weekly", str(CHART), "-n", "bench", values={"plan": PLAN} | values)
+    done = helm("template", "weekly", str(CHART), "-n", "bench", values=VALUES | values)
     assert done.returncode == 0, done.stderr
     return [item for item in yaml.safe_load_all(done.stdout) if item]
 
@@ -35,7 +40,7 @@ def _of(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 class TestChart:
     def test_lint(self, helm: Helm) -> None:
-        done = helm("lint", "--strict", str(CHART), values={"plan": PLAN})
+        done = helm("lint", "--strict", str(CHART), values=VALUES)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def test_it_is_packed_with_its_manifests_and_its_script(
@@ -51,16 +56,17 @@ class TestChart:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({}, "there is no plan"),
-            ({"plan": PLAN, "existingPlan": "mine"}, "both given"),
+            ({"image": IMAGE}, "there is no plan"),
+            (VALUES | {"existingPlan": "mine"}, "both given"),
             ({"plan": {"leadline": 1}}, "targets"),
             ({"plan": PLAN, "concurrencyPolicy": "Allow"}, "concurrencyPolicy"),
             ({"plan": PLAN, "schedule": "every night"}, "schedule"),
             ({"plan": PLAN, "shedule": "@daily"}, "shedule"),
+            ({"plan": PLAN}, "image.repository is missing"),
             ({"plan": PLAN, "image": {"digest": "sha256:abc"}}, "digest"),
             ({"plan": PLAN, "image": {"repository": "a/b@sha256:1"}}, "repository"),
-            ({"plan": PLAN, "s3": {"enabled": True, "bucket": "b"}}, "s3.existingSecret"),
-            ({"plan": PLAN, "results": {"persistence": False}}, "results would be lost"),
+            (VALUES | {"s3": {"enabled": True, "bucket": "b"}}, "s3.existingSecret"),
+            (VALUES | {"results": {"persistence": False}}, "results would be lost"),
         ],
     )
     def test_wrong_values_are_refused(self, helm: Helm, values: dict[str, Any], said: str) -> None:
@@ -72,12 +78,17 @@ class TestChart:
         objects = _rendered(helm)
         (role,) = _of(objects, "ClusterRole")
         assert role["rules"] == _rules("run.yaml")[0]
-        assert not _of(objects, "Role")
-        assert _bindings(objects) == {("ClusterRoleBinding", role["metadata"]["name"])}
+        assert [item["metadata"]["name"] for item in _of(objects, "Role")] == [UNINSTALL]
+        assert _bindings(objects) == {
+            ("ClusterRoleBinding", role["metadata"]["name"]),
+            ("RoleBinding", UNINSTALL),
+        }
 
     def test_one_namespace_takes_the_narrow_rules(self, helm: Helm) -> None:
         objects = _rendered(
-            helm, rbac={"scope": "namespace", "namespace": "runs", "vm": True, "retained": True}
+            helm,
+            rbac={"scope": "namespace", "namespace": "runs", "vm": True, "retained": True},
+            cleanOnUninstall=False,
         )
         (role,) = _of(objects, "Role")
         within, everywhere = _rules("run-in-namespace.yaml")
@@ -114,6 +125,38 @@ class TestChart:
         assert job["backoffLimit"] == 0
         assert job["template"]["spec"]["restartPolicy"] == "Never"
         assert job["template"]["spec"]["terminationGracePeriodSeconds"] >= 300
+
+    def test_uninstalling_stops_runs_first_and_then_cleans(self, helm: Helm) -> None:
+        stop, clean = _of(_rendered(helm, pullSecrets=["pull"], stopSeconds=100), "Job")
+        for number, job in enumerate((stop, clean)):
+            notes = job["metadata"]["annotations"]
+            assert notes["helm.sh/hook"] == "pre-delete"
+            assert notes["helm.sh/hook-weight"] == str(number)
+            pod = job["spec"]["template"]
+            # By this label the Jobs do not stop themselves.
+            assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "uninstall"
+            assert pod["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+        (container,) = stop["spec"]["template"]["spec"]["containers"]
+        given = {item["name"]: item.get("value") for item in container["env"]}
+        assert (given["RELEASE"], given["CRONJOB"]) == ("weekly", "weekly-leadline")
+        assert given["BOUND_S"] == "160"
+        (container,) = clean["spec"]["template"]["spec"]["containers"]
+        assert container["command"] == ["leadline", "clean"]
+        volumes = {item["name"] for item in clean["spec"]["template"]["spec"]["volumes"]}
+        assert {item["name"] for item in container["volumeMounts"]} <= volumes
+
+    def test_openshift_chooses_the_user(self, helm: Helm) -> None:
+        on = ("--api-versions", "security.openshift.io/v1")
+        named = ("template", "weekly", str(CHART), "-n", "bench")
+        for more, fields in ((on, set()), ((), {"runAsUser", "runAsGroup", "fsGroup"})):
+            done = helm(*named, *more, values=VALUES)
+            assert done.returncode == 0, done.stderr
+            objects = [item for item in yaml.safe_load_all(done.stdout) if item]
+            (cron,) = _of(objects, "CronJob")
+            pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+            found = pod["securityContext"].keys() & {"runAsUser", "runAsGroup", "fsGroup"}
+            assert found == fields
+            assert pod["securityContext"]["runAsNonRoot"] is True
 
     def test_settings_of_the_pod_come_through(self, helm: Helm) -> None:
         taint = {"key": "bench", "operator": "Exists"}
@@ -212,6 +255,84 @@ class TestKrew:
             text=True,
         )
         assert said.stdout.startswith("leadline, version "), said.stderr
+
+
+class TestStop:
+    """The first hook of an uninstallation, called here with the rights of an administrator."""
+
+    def test_it_ends_runs_and_waits_for_their_cleaning(self, cluster: Cluster) -> None:
+        with space(cluster, "stopping"):
+            labels = {
+                "app.kubernetes.io/name": "leadline",
+                "app.kubernetes.io/instance": "weekly",
+            }
+            # What a run does when it is asked to stop takes its time.
+            script = "trap 'sleep 3; exit 0' TERM; while :; do sleep 0.2; done"
+            pod = {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "terminationGracePeriodSeconds": 60,
+                    "containers": [
+                        {
+                            "name": "leadline",
+                            "image": images.RUNNER,
+                            "imagePullPolicy": "Never",
+                            "command": ["/bin/sh", "-c", script],
+                            "securityContext": RESTRICTED,
+                        }
+                    ],
+                },
+            }
+            cron = {
+                "schedule": "0 3 1 1 *",
+                "jobTemplate": {"spec": {"backoffLimit": 0, "template": pod}},
+            }
+            spaced = {"namespace": "stopping"}
+            _make(cluster, "batch/v1", "CronJob", "weekly-leadline", spec=cron, **spaced)
+            spec = {"backoffLimit": 0, "template": pod}
+            _make(cluster, "batch/v1", "Job", "now", spec=spec, **spaced)
+            other = {"metadata": {"labels": labels | {OWN: "uninstall"}}, "spec": pod["spec"]}
+            spec = {"backoffLimit": 0, "template": other}
+            _make(cluster, "batch/v1", "Job", "hook", spec=spec, **spaced)
+            path = "/api/v1/namespaces/stopping/pods"
+
+            def phases() -> dict[str, str]:
+                found = cluster.request(path)["items"]
+                return {
+                    item["metadata"]["labels"]["job-name"]: item["status"]["phase"]
+                    for item in found
+                }
+
+            cluster.until("both pods", lambda: set(phases().values()) == {"Running"})
+            done = subprocess.run(
+                [sys.executable, str(CHART / "files" / "stop.py")],
+                env=os.environ
+                | {
+                    "KUBECONFIG": str(cluster.kubeconfig()),
+                    "NAMESPACE": "stopping",
+                    "RELEASE": "weekly",
+                    "CRONJOB": "weekly-leadline",
+                    "BOUND_S": "60",
+                },
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            assert done.returncode == 0, done.stderr
+            assert phases() == {"hook": "Running"}
+            crons = "/apis/batch/v1/namespaces/stopping/cronjobs"
+            assert cluster.request(f"{crons}/weekly-leadline")["spec"]["suspend"] is True
+
+
+OWN = "app.kubernetes.io/component"
+RESTRICTED = {
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 class TestRbac:

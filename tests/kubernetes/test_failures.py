@@ -102,6 +102,12 @@ def test_a_quota_is_asked_before_anything_is_made(
     assert not leadline.runs.exists()
 
 
+def test_more_cpu_than_any_node_has(leadline: Leadline) -> None:
+    ended = leadline("run", leadline.plan(RAW), "--runner-cpu", "500")
+    says(ended.failed("target-invalid", 2), "no node is large enough", "500 CPU", "allocatable")
+    assert not leadline.runs.exists()
+
+
 # --- while pods come up --------------------------------------------------------------------------
 
 
@@ -344,6 +350,8 @@ def test_an_image_that_no_user_has(leadline: Leadline) -> None:
     with nothing_left(leadline.cluster):
         ended = leadline("run", leadline.plan(FILES), "--runner-image", image)
     says(ended.failed("runner-failed", 4), image, "no image", "--runner-image")
+    says(ended, "nothing was measured yet: begin the run again with that")
+    assert "--resume" not in ended.err
 
 
 def test_an_image_without_a_shell(leadline: Leadline) -> None:
@@ -372,12 +380,16 @@ def test_an_image_without_fio(leadline: Leadline) -> None:
 def test_too_little_memory(leadline: Leadline) -> None:
     plan = leadline.plan(
         "raw=storageclass:block?size=288Mi",
-        workload={"pattern": "write", "block_size": "1M", "iodepth": 64, "numjobs": 4},
+        workload={"pattern": "write", "block_size": "1M", "iodepth": 13, "numjobs": 4},
     )
+    # More than fio's buffers, and less than its program takes with them.
     with nothing_left(leadline.cluster):
-        ended = leadline("run", plan, "--runner-memory", "64Mi")
+        ended = leadline("run", plan, "--runner-memory", "61Mi")
     assert ended.status == 4, ended.err
     says(ended, "memory")
+    # To do it again with the same memory would not help.
+    assert "--retry-failed" not in ended.err
+    assert leadline("check", plan, "--runner-memory", "59Mi").status == 2
 
 
 def begun(leadline: Leadline, **more: Any) -> tuple[Running, str]:
@@ -425,13 +437,18 @@ def test_a_pod_that_is_lost_in_the_middle(
     leadline: Leadline, loss: Callable[[Cluster, str], None], words: list[str]
 ) -> None:
     # A kubelet looks only now and then how full volumes are.
-    runtime = "90s" if loss is fill else "20s"
+    runtime = "90s" if loss is fill else "8s"
     with nothing_left(leadline.cluster):
         running, path = begun(leadline, defaults={"size": "64M", "runtime": runtime, "ramp": "0s"})
         loss(leadline.cluster, path)
-        ended = running.ended()
-    says(ended.failed("runner-failed", 4), *words, "--retry-failed")
-    assert [trial["status"] for trial in leadline.trials()] == ["failed"]
+        ended = running.ended().answered()
+    says(ended, *words, "made anew: new runners and volumes on lab-node")
+    lost, repeated = leadline.trials()
+    assert (lost["status"], repeated["status"]) == ("failed", "completed")
+    assert (lost["attempt"], repeated["attempt"]) == (1, 2)
+    assert lost["problem"]["code"] == "runner-failed"
+    assert repeated["extent"]["written_bytes"] == 64 << 20
+    leadline("verify", leadline.run).went_well()
 
 
 def test_an_api_server_that_restarts_does_not_touch_a_trial(leadline: Leadline) -> None:
@@ -458,7 +475,8 @@ def test_a_node_that_falls_silent_is_reported_and_cleaned_when_it_is_back(
     cluster = leadline.cluster
     before = settled(cluster)
     slow = {"size": "64M", "runtime": "6s", "ramp": "0s"}
-    plan = leadline.plan(RAW, cluster={"ready": "20s"}, defaults=slow)
+    second = "second=storageclass:block?size=96Mi"
+    plan = leadline.plan(RAW, second, cluster={"ready": "20s"}, defaults=slow)
     running = leadline.start("run", plan)
     running.says("[1/")
     cluster.pause("kubelet")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.kubernetes import objects
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.driving import Leadline, Manifest, pods, space
+from tests.kubernetes.driving import Leadline, Manifest, applied, nothing_left, pods, space
+from tests.kubernetes.test_failures import in_force, policy
 
 RAW = "raw=storageclass:block?size=96Mi"
 FILES = "files=storageclass:fast?size=96Mi"
@@ -65,3 +67,35 @@ def test_a_run_needs_no_more_than_the_restricted_standard(leadline: Leadline) ->
             assert seen.split() == SEEN
         assert {"volumeDevices" in pod["spec"]["containers"][0] for pod in found} == {True, False}
         run.ended().answered()
+
+
+FIRST, COUNT = 1000650000, 10000
+
+
+def test_a_run_takes_the_users_of_its_namespace(leadline: Leadline) -> None:
+    """OpenShift's restricted-v2 refuses users and groups outside of the namespace's range. A policy
+    with that rule stands in for it: no SecurityContextConstraints are here."""
+    cluster, context = leadline.cluster, "object.spec.securityContext"
+    inside = " && ".join(
+        f"has({context}.{field}) && {context}.{field} >= {FIRST} "
+        f"&& {context}.{field} < {FIRST + COUNT}"
+        for field in ("runAsUser", "fsGroup")
+    )
+    message = "unable to validate against any security context constraint"
+    with space(cluster, "ranged"):
+        annotations = {
+            "openshift.io/sa.scc.uid-range": f"{FIRST}/{COUNT}",
+            "openshift.io/sa.scc.supplemental-groups": f"{FIRST}/{COUNT}",
+        }
+        body = {"metadata": {"annotations": annotations}}
+        kind = "application/merge-patch+json"
+        cluster.request("/api/v1/namespaces/ranged", "PATCH", body, kind=kind)
+        guard = policy("ranged", "", "pods", expression=inside, message=message)
+        with applied(cluster, *guard), nothing_left(cluster):
+            in_force(cluster, "ranged", "pods")
+            plan = leadline.plan(RAW, FILES, cluster={"namespace": "ranged"})
+            leadline("run", plan).answered()
+    for path in (leadline.run / "trials").glob("*/runners.json"):
+        (runner,) = json.loads(path.read_text())["runners"]
+        assert runner["user"] == FIRST
+    assert {trial["status"] for trial in leadline.trials()} == {"completed"}

@@ -73,8 +73,8 @@ def status(cluster: Cluster, path: str, value: Manifest) -> None:
 def served(cluster: Cluster) -> bool:
     """Whether the storage of kinds that have just been established is there (429 until then)."""
     try:
-        for kind in ("ceph.rook.io/v1/cephclusters", "ceph.rook.io/v1/cephblockpools"):
-            cluster.request(f"/apis/{kind}")
+        for plural in ("cephclusters", "cephblockpools", "cephfilesystems"):
+            cluster.request(f"/apis/ceph.rook.io/v1/{plural}")
         cluster.request("/apis/ocs.openshift.io/v1/storageclusters")
     except Refused as refusal:
         if refusal.status != 429:
@@ -93,7 +93,7 @@ def up(cluster: Cluster, namespace: str, name: str, prefix: str) -> None:
 
 
 def down(cluster: Cluster, namespace: str) -> None:
-    for plural in ("cephblockpools", "cephclusters"):
+    for plural in ("cephblockpools", "cephfilesystems", "cephclusters"):
         path = f"/apis/ceph.rook.io/v1/namespaces/{namespace}/{plural}"
         for item in cluster.request(path)["items"]:
             at = f"{path}/{item['metadata']['name']}"
@@ -153,6 +153,7 @@ def objects(cluster: Cluster, namespace: str = ODF) -> dict[str, Manifest]:
     found = {}
     for path in (
         f"/apis/ceph.rook.io/v1/namespaces/{namespace}/cephblockpools",
+        f"/apis/ceph.rook.io/v1/namespaces/{namespace}/cephfilesystems",
         "/apis/storage.k8s.io/v1/storageclasses",
     ):
         for item in cluster.request(path)["items"]:
@@ -215,6 +216,61 @@ def test_the_study_is_made_and_undone_without_a_trace(odf: Cluster, pools: Pools
     gone = pools("remove", "rep3", "ec-2-1", "--format", "json")
     assert gone.status == 0
     assert {item["outcome"] for item in answer(gone).values()} == {"none"}
+
+
+@pytest.mark.usefixtures("operator")
+def test_ceiling_own_filesystem_and_encrypted_volumes_as_the_server_accepts_them(
+    odf: Cluster, pools: Pools
+) -> None:
+    """The real schemas of Rook hold every field; nothing is dropped."""
+    settings = {"vault": json.dumps({"KMS_PROVIDER": "vaulttokens"})}
+    named = {"name": "csi-kms-connection-details", "namespace": ODF}
+    odf.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": settings})
+    before = set(objects(odf))
+    assert pools("create", "rep1").status == 1, "without consent"
+    words = ("rep1", "ec-2-1", "cephfs-rep2", "rep2-luks", "--no-redundancy", "--format", "json")
+    options = ("--target-ratio", "0.1", "--ec-profile", "plugin=isa", "--key-rotation", "@weekly")
+    refused = pools("create", *words, *options, "--kms", "valut")
+    assert refused.status == 1
+    assert answer(refused)["rep2-luks"]["outcome"] == "skipped"
+    assert pools("remove", "--all").status == 0
+    assert set(objects(odf)) == before
+
+    said = pools("create", *words, *options, "--kms", "vault")
+    assert said.status == 0, said.err
+    assert "unknown whether placement groups are active and clean" in said.err
+    told = answer(said)
+    assert "keys in vault (vaulttokens), rotated @weekly" in told["rep2-luks"]["reason"]
+    assert (told["cephfs-rep2"]["size"], told["cephfs-rep2"]["phase"]) == (2, "Ready")
+    found = objects(odf)
+    single = found["cephblockpools/rep1"]["spec"]
+    assert single["replicated"]["size"] == 1
+    assert single["replicated"]["targetSizeRatio"] == 0.1
+    assert not single["replicated"].get("requireSafeReplicaSize")
+    erasure = found["cephblockpools/ec-2-1"]["spec"]
+    assert erasure["erasureCoded"]["algorithm"] == "isa"
+    assert erasure["parameters"]["target_size_ratio"] == "0.1"
+    files = found["cephfilesystems/cephfs-rep2"]["spec"]
+    for pool in (files["metadataPool"], *files["dataPools"]):
+        assert pool["replicated"]["size"] == 2
+        assert pool["parameters"]["min_size"] == "1"
+    luks = found["storageclasses/leadline-rep2-luks"]
+    key = "keyrotation.csiaddons.openshift.io/schedule"
+    assert luks["metadata"]["annotations"][key] == "@weekly"
+    assert luks["parameters"]["encryptionKMSID"] == "vault"
+    removed = pools("remove", "--all", "--format", "json")
+    assert removed.status == 0, removed.err
+    assert set(objects(odf)) == before
+    odf.request(f"/api/v1/namespaces/{ODF}/configmaps/csi-kms-connection-details", "DELETE")
+
+
+def test_a_filesystem_that_fails_is_undone(odf: Cluster, operator: Operator, pools: Pools) -> None:
+    operator.fails["cephfs-rep2"] = "failed to create filesystem"
+    before = set(objects(odf))
+    said = pools("create", "rep2", "cephfs-rep2")
+    assert said.status == 4
+    assert "Rook could not create the pool 'cephfs-rep2'" in said.err
+    assert set(objects(odf)) == before
 
 
 @pytest.mark.usefixtures("operator")
@@ -538,17 +594,16 @@ def test_upstream_rook_is_found_too_and_its_racks_are_counted(
         with Operator(api_server, ROOK):
             said = pools("create", "rep3", "cephfs-rep3", "rep3-enc", "--format", "json")
             told = answer(said)
-            assert said.status == 1, "of three that were named two cannot be had"
+            assert said.status == 1, "of three that were named one cannot be had"
             assert told["rep3"]["failure_domain"] == "rack"
-            assert told["cephfs-rep3"]["outcome"] == "skipped"
-            assert "never removes one" in told["cephfs-rep3"]["reason"]
+            assert (told["cephfs-rep3"]["outcome"], told["cephfs-rep3"]["size"]) == ("made", 3)
             assert told["rep3-enc"]["outcome"] == "skipped"
             too_wide = answer(pools("create", "ec-4-2", "--format", "json"))["ec-4-2"]
             assert too_wide["outcome"] == "skipped"
             assert "needs 6 failure domains" in too_wide["reason"]
             assert pools("remove", "--all").status == 0
             left = objects(api_server, ROOK)
-            assert not [name for name in left if "leadline" in name or "cephblockpool" in name]
+            assert not [name for name in left if name.startswith("ceph") or "leadline" in name]
     finally:
         down(api_server, ROOK)
 
@@ -568,3 +623,66 @@ def test_without_rook_there_is_nothing_to_make_pools_in(
     said = pools("create", "rep2")
     assert said.status == 2
     assert "there is no CephCluster" in said.err
+
+
+def silent_node(name: str, zone: str) -> Manifest:
+    """A node without kubelet: the controller manager sets its conditions to Unknown."""
+    labels = {"topology.kubernetes.io/zone": zone}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def osd_deployment(number: int, namespace: str, **places: str) -> Manifest:
+    """An OSD's Deployment as Rook labels it, without replicas."""
+    labels = {"app": "rook-ceph-osd", "ceph-osd-id": str(number)}
+    labels |= {f"topology-location-{level}": place for level, place in places.items()}
+    image = "quay.io/ceph/ceph:v19.2.1"
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"rook-ceph-osd-{number}", "namespace": namespace, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"ceph-osd-id": str(number)}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "osd", "image": image}]},
+            },
+        },
+    }
+
+
+def test_silent_nodes_and_rooks_labels_decide_the_failure_domain(
+    api_server: Cluster, pools: Pools
+) -> None:
+    up(api_server, ROOK, "rook-ceph", ROOK)
+    zones = ("zone-a", "zone-b", "zone-c", "zone-d")
+    nodes = [f"/api/v1/nodes/silent-{zone}" for zone in zones]
+    deployments = f"/apis/apps/v1/namespaces/{ROOK}/deployments"
+    try:
+        for zone in zones:
+            api_server.apply(silent_node(f"silent-{zone}", zone))
+
+        def unknown() -> bool:
+            status = api_server.request(nodes[-1]).get("status") or {}
+            states = {item["type"]: item["status"] for item in status.get("conditions") or ()}
+            return states.get("Ready") == "Unknown"
+
+        api_server.until("nodes that do not report", unknown)
+        said = pools("create", "rep3", "--dry-run")
+        assert said.status == 0, said.err
+        assert "failure domain zone: counted over the nodes" in said.err
+        # All OSDs are in one zone: copies in several zones are not possible.
+        for number in range(3):
+            places = {"zone": "zone-a", "host": f"silent-{number}"}
+            api_server.apply(osd_deployment(number, ROOK, **places))
+        said = pools("create", "rep3", "--dry-run")
+        assert said.status == 0, said.err
+        assert "failure domain host: counted over 3 OSDs" in said.err
+    finally:
+        for path in nodes:
+            with suppress(Refused):
+                api_server.request(path, "DELETE")
+        for number in range(3):
+            with suppress(Refused):
+                api_server.request(f"{deployments}/rook-ceph-osd-{number}", "DELETE")
+        down(api_server, ROOK)

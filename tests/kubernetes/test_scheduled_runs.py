@@ -278,6 +278,20 @@ def test_a_run_that_is_called_off_cleans_up(release: Release) -> None:
     release.cluster.until("the end of the run's volumes", lambda: release.left() == before, 60)
 
 
+def test_uninstalling_in_the_middle_of_a_run_leaves_nothing(
+    release: Release, tmp_path: Path
+) -> None:
+    before = release.left()
+    release.start("underway")
+    release.cluster.until("the run's namespace", lambda: bool(release.left() - before))
+    helm = Helm(tmp_path)
+    where = ("weekly", "-n", NAMESPACE)
+    done = helm("uninstall", *where, kubeconfig=release.cluster.kubeconfig())
+    assert done.returncode == 0, done.stderr
+    release.cluster.until("the end of the run's volumes", lambda: release.left() == before, 60)
+    assert not release.pods("underway")
+
+
 def _with_scripts() -> dict[str, str]:
     return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 

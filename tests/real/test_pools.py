@@ -192,6 +192,40 @@ def test_the_pools_of_the_study_come_and_go(process: Process, multi_zone: Lab) -
     assert everything(multi_zone) == before
 
 
+def test_pools_are_sized_and_coded_as_the_options_say(process: Process, multi_zone: Lab) -> None:
+    before = everything(multi_zone)
+
+    def stored(name: str) -> dict[str, Any]:
+        dump = json.loads(run(multi_zone, "ceph", "osd", "dump", "--format", "json"))
+        return next(pool for pool in dump["pools"] if pool["pool_name"] == name)
+
+    words = ("--pg-num", "8", "--ec-profile", "plugin=isa", "--ec-profile", "stripe_unit=16K")
+    refused = pools(process, multi_zone, "create", "rep1")
+    assert refused.status == 1
+    assert "one failed OSD loses its data" in refused.out
+    made = pools(process, multi_zone, "create", "rep1", "ec-2-1", *words, "--no-redundancy")
+    assert made.status == 0, made.err
+    assert stored("rep1")["size"] == 1
+    for name in ("rep1", "ec-2-1"):
+        assert (stored(name)["pg_num"], stored(name)["pg_autoscale_mode"]) == (8, "off")
+    profile = run(multi_zone, "ceph", "osd", "erasure-code-profile", "get", "leadline-ec-2-1")
+    assert {"plugin=isa", "stripe_unit=16K"} <= set(profile.split())
+    # The autoscaler acts every minute: the command ends when it has nothing left to do.
+    made = pools(process, multi_zone, "create", "rep2", "--target-ratio", "0.9", "--wait", "4m")
+    assert made.status == 0, made.err
+    sized = stored("rep2")
+    assert sized["options"]["target_size_ratio"] == pytest.approx(0.9)
+    status = json.loads(
+        run(multi_zone, "ceph", "osd", "pool", "autoscale-status", "--format", "json")
+    )
+    for pool in status:
+        if pool["pool_name"] == "rep2":
+            assert not pool["would_adjust"]
+    assert sized["pg_num"] == sized["pg_num_target"] == sized["pg_placement_num"]
+    assert pools(process, multi_zone, "remove", "--all").status == 0
+    assert everything(multi_zone) == before
+
+
 def test_what_runs_of_leadline_left_goes_with_the_pool(process: Process, multi_zone: Lab) -> None:
     before = everything(multi_zone)
     assert pools(process, multi_zone, "create", "rep2", "ec-2-1").status == 0

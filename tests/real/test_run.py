@@ -25,6 +25,7 @@ from leadline.archive.verify import verify
 from leadline.formats.result import EngineOutput
 from leadline.metrics import Op
 from tests.awaiting import wait_for
+from tests.conftest import ROOT
 from tests.real.conftest import Ended, command, environment, fio_processes, sh
 
 pytestmark = pytest.mark.real
@@ -47,6 +48,33 @@ def target(tmp_path: Path) -> Path:
 def only_run(tmp_path: Path) -> Run:
     (run,) = list_runs(tmp_path / "runs")
     return run
+
+
+def test_metadata_of_a_file_system_is_measured(
+    process: Process, target: Path, tmp_path: Path
+) -> None:
+    """The shipped plan with fewer files: created (write), queried (read), deleted (trim)."""
+    job = (ROOT / "plans" / "metadata.fio").read_text().replace("nrfiles=2500", "nrfiles=50")
+    (tmp_path / "metadata.fio").write_text(job)
+    shutil.copy(ROOT / "plans" / "metadata.yaml", tmp_path)
+    plan = tmp_path / "metadata.yaml"
+    ended = process("run", plan, "--target", f"dir:{target}", "--repeats", "2")
+    assert ended.status in (0, 1), ended.err
+    assert "IOPS, mean" in ended.err, "files per second without a bandwidth"
+    run = only_run(tmp_path)
+    assert verify(run).problems == ()
+    assert len(run.trials) == 2
+    for trial in run.trials:
+        assert trial.record.status is TrialStatus.COMPLETED
+        assert isinstance(trial.output, EngineOutput)
+        jobs = {entry.name: entry.operations for entry in trial.output.jobs}
+        for name, op in (("create", Op.WRITE), ("stat", Op.READ), ("delete", Op.TRIM)):
+            (operation,) = jobs[name]
+            assert (operation.op, operation.total_ios) == (op, 4 * 50)
+            assert (operation.bandwidth_bps, operation.io_bytes) == (None, None)
+            assert operation.total is not None
+            assert operation.total.histogram is not None
+    assert not list(target.iterdir()), "each trial begins without files"
 
 
 def test_a_directory_and_a_device_are_measured_audited_and_archived(

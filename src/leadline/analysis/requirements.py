@@ -10,6 +10,7 @@ from enum import StrEnum
 from leadline import errors
 from leadline.analysis.figures import CellFigure
 from leadline.archive.reader import Run
+from leadline.audit.physics import NETWORK_FILESYSTEMS
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import CephInventory
@@ -21,8 +22,6 @@ from leadline.plan.facts import LEVELS, Access
 from leadline.plan.models import LatencyLimit, Target, parse_latency_limit
 from leadline.plan.target_url import TargetKind
 from leadline.text import did_you_mean
-
-_SHARED_FILESYSTEMS = ("ceph", "fuse.ceph", "fuse.ceph-fuse", "nfs", "nfs4", "cifs", "smb3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ def _access(target: Target, host: HostInventory | None) -> tuple[str, ...] | Non
         filesystem = mounts[0].filesystem if mounts and mounts[0] else None
         if filesystem is None:
             return None
-        return both if filesystem in _SHARED_FILESYSTEMS else (Access.RWO,)
+        return both if filesystem in NETWORK_FILESYSTEMS else (Access.RWO,)
     return (Access.RWO,)
 
 

@@ -140,10 +140,12 @@ class Runner(Record):
 
 
 class Runners(Record):
-    """The runners of one trial, in the order of its volumes."""
+    """The runners of one trial, in the order of its volumes. `other_runs` had pods at work in the
+    cluster when the trial began."""
 
     schema_: Literal["leadline/runners/1"] = Field(default="leadline/runners/1", alias="schema")
     runners: tuple[Runner, ...]
+    other_runs: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
 
 
 class ClientRecord(Record):

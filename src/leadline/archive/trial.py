@@ -138,14 +138,24 @@ class StoredTrial:
             return self._imported.result(source).windows
         return read_windows(self.record.engine, self.folder)
 
-    @cached_property
+    @property
     def runners(self) -> tuple[Runner, ...]:
         """The pods and virtual machines that did the trial's I/O; empty where this machine did.
 
         Raises LeadlineError(`archive-damaged`).
         """
+        return self._runners.runners if self._runners else ()
+
+    @property
+    def other_runs(self) -> tuple[str, ...]:
+        """The other runs with pods at work in the cluster when the trial began. Raises as
+        `runners`."""
+        return self._runners.other_runs if self._runners else ()
+
+    @cached_property
+    def _runners(self) -> Runners | None:
         path = self.folder / layout.RUNNERS
-        return read_record(path, Runners).runners if path.exists() else ()
+        return read_record(path, Runners) if path.exists() else None
 
     @cached_property
     def clients(self) -> tuple[ClientRecord, ...]:

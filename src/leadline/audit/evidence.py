@@ -390,8 +390,12 @@ class JobEvidence:
 
     @property
     def span_bytes(self) -> int | None:
-        """Bytes of the entry's files, by the options; jobs may share them."""
-        size, processes = self.job.options.size("size"), self.processes
+        """Bytes of the entry's files, by the options; jobs of an imported result may share them."""
+        options, processes = self.job.options, self.processes
+        size = options.size("size")
+        if self.trial.generated and "filename" in options.raw:
+            # One file for all jobs; a sequence has a part of it for each.
+            processes = processes if "offset_increment" in options.raw else 1
         return size * (processes or 1) if size else None
 
 

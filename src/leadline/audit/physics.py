@@ -44,6 +44,10 @@ _NETWORK_WORDS = re.compile(
     r"ceph\w*|rook|k?rbd|librbd|rados\w*|mayastor|longhorn|jiva|cstor|k?nfs|nbd|iscsi"
     r"|nvmf|nvmeof|nvmetcp|gluster\w*|beegfs|lustre|cifs|smb|azurefile|efs"
 )
+# File systems whose data is on other machines, as the kernel and coreutils' stat name them.
+NETWORK_FILESYSTEMS = frozenset(
+    {"ceph", "fuse.ceph", "fuse.ceph-fuse", "nfs", "nfs4", "cifs", "smb3"}
+)
 _LOCAL = frozenset({"local", "localpv", "hostpath", "lvm", "lvms", "topolvm", "tmpfs", "emptydir"})
 
 
@@ -65,7 +69,17 @@ def network_of_target(target: Target | None, name: str) -> str:
     return f"the target's name contains {word!r}" if word else ""
 
 
-def network_of_job(options: JobOptions) -> str:
+def network_of(evidence: JobEvidence) -> str:
+    """Return why the I/O of an entry crosses a network, as a clause; empty if that is unknown."""
+    if evidence.trial.network:
+        return evidence.trial.network
+    extent = evidence.trial.extent
+    if extent is not None and extent.filesystem in NETWORK_FILESYSTEMS:
+        return f"the file system is {extent.filesystem}"
+    return _network_of_job(evidence.job.options)
+
+
+def _network_of_job(options: JobOptions) -> str:
     """Return why a job's engine or files cross a network, as a clause."""
     if options.engine in _NETWORK_ENGINES:
         return f"the engine is {options.engine}"
@@ -102,7 +116,7 @@ def fastest_read(evidence: JobEvidence) -> Limit | None:
     options, engine = evidence.job.options, evidence.job.options.engine
     if engine in _NO_STORAGE or engine in _MEMORY_ENGINES:
         return None
-    network = evidence.trial.network or network_of_job(options)
+    network = network_of(evidence)
     if network:
         return Limit(seconds=NETWORK_S, reason=f"a network round trip takes ({network})")
     layers = (layer.name for layer in evidence.trial.stack)

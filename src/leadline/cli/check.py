@@ -56,7 +56,7 @@ def describe(plan: Plan) -> str:
     for cell in plan.cells:
         phases = [
             f"{phase.pattern.value} {format_block_size(phase.block_size)}"
-            f" {format_size(phase.size)} x {phase.numjobs}"
+            f" {format_size(phase.size)} {'for' if phase.sharing else 'x'} {phase.numjobs}"
             for phase in cell.workload.phases
         ]
         what = ", then ".join(phases) if phases else f"job file {cell.workload.name}"

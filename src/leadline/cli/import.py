@@ -19,7 +19,7 @@ from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
 from leadline.files import prefix
 from leadline.findings import Finding
-from leadline.formats.importer import GROUPS, KINDS, importers
+from leadline.formats.importer import GROUPS, KINDS, kinds_of
 from leadline.importing.archives import Imported, Labels, import_results
 from leadline.importing.gather import Gathered, gather, parse_label
 from leadline.importing.studies import AUTO, Arranged, arrange, layout_names, suggested_layout
@@ -221,7 +221,7 @@ def _kind_and_paths(arguments: Sequence[str]) -> tuple[str, tuple[Path, ...]]:
     first, *rest = arguments
     is_kind = first in (*GROUPS, *KINDS) if rest else not Path(first).exists()
     if not is_kind and rest and not Path(first).exists():
-        importers(first)  # names the nearest kind
+        kinds_of(first)  # names the nearest kind
     paths = tuple(Path(text) for text in (rest if is_kind else arguments))
     if not paths:
         raise LeadlineError(

@@ -16,7 +16,7 @@ PROGRAM = "kubectl leadline"
 # kubectl's options for the choice of a cluster that verbs of Leadline take too.
 _OF_KUBECTL = ("--kubeconfig", "--context", "--namespace", "-n")
 # Verbs that have verbs of their own, to which the options belong.
-WITH_VERBS = ("lab", "pools")
+WITH_VERBS = ("lab", "pools", "kubernetes")
 
 
 def entry() -> None:

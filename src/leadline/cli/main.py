@@ -40,6 +40,7 @@ VERBS = {
     "inventory": "Say what a cluster is: versions, pools, placement groups and why, health.",
     "pools": "Create the study's pools on a cluster, with a failure domain that fits; undo it.",
     "lab": "Bring a real, ephemeral Ceph cluster up on this machine, with zones and delay.",
+    "kubernetes": "Build the image of runner pods and load it into a cluster or registry.",
     "clean": "Remove what a killed run left on its targets.",
     "scrub": "Remove secrets from an archive that exists, and seal it anew.",
     "doctor": "Say what this machine lacks for measuring, and how to get it.",

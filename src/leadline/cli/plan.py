@@ -131,12 +131,18 @@ def command(from_cluster: bool, path: Path | None, force: bool, output: str, **g
             or ["the cluster has no StorageClass"],
             hint="smaller --volumes and --count, or another --class, may fit",
         )
-    from leadline.planning.text import plan_text
+    from leadline.planning.text import needs_image, plan_text
 
     text = plan_text(draft, load, replace(overrides, context=context))
     if path is not None:
         _write(path, text, force=force)
     _print_summary(draft, load, path)
+    if needs_image(draft, overrides):
+        echo_line(
+            "the plan names no image for its runner pods: `image:`, --runner-image or "
+            "$LEADLINE_RUNNER_IMAGE (`leadline kubernetes image build` makes one)",
+            err=True,
+        )
     if output == "json":
         from leadline.report.answers.systems import plan_output
 
@@ -210,7 +216,8 @@ def _load(overrides: Overrides) -> tuple[Load, KubernetesCluster]:
     from leadline.plan.loader import load_plan
     from leadline.planning.draft import Load
 
-    plan = load_plan(None, overrides)
+    # The draft may leave the image to its reader.
+    plan = load_plan(None, replace(overrides, runner_image=overrides.runner_image or "unnamed"))
     footprint = footprint_of(cell.workload for cell in plan.cells)
     load = Load(
         trials=len(plan.trials),

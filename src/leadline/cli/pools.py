@@ -96,6 +96,7 @@ def create(
     """Create pools; without names and plan the study's: rep3, rep3-virt, rep3-enc, rep2,
     cephfs-rep3, cephfs-rep2, ec-2-1.
 
+    rep1, the ceiling without copies, needs --no-redundancy and Ceph's mon_allow_pool_size_one.
     What the cluster cannot have is skipped with the reason; for a pool that was named that ends
     with exit status 1. Pools that others made are used as they are. Ctrl-C, or a failure, undoes
     what the command made.
@@ -105,7 +106,9 @@ def create(
         leadline pools create --lab study
         leadline pools create rep2 ec-2-1 cephfs-rep2 --ceph-conf /etc/ceph/ceph.conf
         leadline pools create --plan study.yaml --dry-run
+        leadline pools create rep1 --no-redundancy --pg-num 64 --lab study
         leadline pools create rep3 rep3-virt ec-2-1 --kube
+        leadline pools create rep3-luks --kube --kms vault --key-rotation @weekly
     """
     from leadline.connect.ceph import Connection
     from leadline.inventory.ceph.model import unfit
@@ -126,10 +129,12 @@ def create(
             choice, asked, wait_s=wait_s, dry_run=dry_run, quiet=quiet, output=output
         )
     wanted = [pool_name(name) for name in (asked if names or plan else STUDY)]
+    options = choice.pool_options
     access, source = _access(choice, plan)
     with explain_denials(access), Connection(access) as connection:
         inventory = _inventory(connection)
-        answer = decide(wanted, inventory, read_state(connection).marks, filesystem=filesystem)
+        marks = read_state(connection).marks
+        answer = decide(wanted, inventory, marks, filesystem=filesystem, options=options)
         if answer.recipes and not dry_run:
             hindrance = unfit(inventory)
             if hindrance is not None:

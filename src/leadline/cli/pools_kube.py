@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection
     from leadline.inventory.kubernetes.models import CephCluster
     from leadline.pools.ceph_state import OwnedPool, PoolState
+    from leadline.pools.options import PoolOptions
     from leadline.pools.recipes import Answer
     from leadline.pools.rook_resources import Manifest, RookState
 
@@ -130,6 +131,39 @@ create_options = with_options(
         help="--kube: zone, rack or host; else what fits the cluster.",
     ),
     click.option("--device-class", metavar="NAME", help="--kube: make pools on these OSDs only."),
+    click.option(
+        "--pg-num",
+        type=click.IntRange(1, 65536),
+        metavar="N",
+        help="Placement groups of each pool; the autoscaler leaves it alone.",
+    ),
+    click.option(
+        "--target-ratio",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="SHARE",
+        help="Share of the capacity by which the autoscaler sizes each pool, for instance 0.1.",
+    ),
+    click.option(
+        "--ec-profile",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Of erasure-coded pools, for instance plugin=isa. May be given several times.",
+    ),
+    click.option(
+        "--no-redundancy",
+        is_flag=True,
+        help="Consent to rep1, whose data is lost when one OSD fails.",
+    ),
+    click.option(
+        "--kms",
+        metavar="ID",
+        help="--kube: the key management service of repN-luks; else that of the other classes.",
+    ),
+    click.option(
+        "--key-rotation",
+        metavar="SCHEDULE",
+        help="--kube: rotate the keys of repN-luks, for instance @weekly.",
+    ),
 )
 
 
@@ -141,11 +175,51 @@ class PoolsCluster(ClusterOptions):
     ceph_cluster: str | None
     failure_domain: str | None = None
     device_class: str | None = None
+    pg_num: int | None = None
+    target_ratio: float | None = None
+    ec_profile: tuple[str, ...] = ()
+    no_redundancy: bool = False
+    kms: str | None = None
+    key_rotation: str | None = None
+
+    @property
+    def pool_options(self) -> PoolOptions:
+        """Return what the user sets for the pools. Raises LeadlineError(`usage`)."""
+        from leadline.pools.options import PROFILE_KEYS, PoolOptions
+
+        if self.pg_num is not None and self.target_ratio is not None:
+            raise LeadlineError(
+                errors.USAGE,
+                "--pg-num and --target-ratio contradict each other",
+                hint="--target-ratio leaves the number of placement groups to the autoscaler",
+            )
+        profile = dict(pair.partition("=")[::2] for pair in self.ec_profile)
+        for key, value in profile.items():
+            known = PROFILE_KEYS if not self.kube else ("plugin",)
+            if key not in known or not value:
+                why = "Rook has no others" if self.kube else "the pool's name has k and m"
+                raise LeadlineError(
+                    errors.USAGE,
+                    f"--ec-profile {key}={value} is not accepted",
+                    context=[f"keys: {', '.join(known)} ({why})"],
+                    hint="for instance --ec-profile plugin=isa",
+                )
+        return PoolOptions(
+            pg_num=self.pg_num,
+            target_ratio=self.target_ratio,
+            erasure_profile=profile,
+            no_redundancy=self.no_redundancy,
+            kms=self.kms,
+            key_rotation=self.key_rotation,
+        )
 
     @property
     def in_kubernetes(self) -> bool:
         """Whether Rook makes the pools. Raises LeadlineError(`usage`) if options contradict."""
-        names = ("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class")
+        names = (
+            *("kubeconfig", "context", "ceph_cluster", "failure_domain", "device_class"),
+            *("kms", "key_rotation"),
+        )
         astray = self.given(*names)
         if astray and not self.kube:
             raise LeadlineError(errors.USAGE, f"{astray[0]} has an effect with --kube only")
@@ -170,18 +244,21 @@ def create_kube(
 ) -> Exit:
     from leadline.pools.recipes import STUDY, pool_name
     from leadline.pools.rook import RookPools
-    from leadline.pools.rook_resources import decide, find_prerequisites, is_owned, require_usable
+    from leadline.pools.rook_recipes import decide
+    from leadline.pools.rook_resources import find_prerequisites, is_owned, require_usable
+    from leadline.probes.kubernetes import find_toolbox
 
     wanted = [pool_name(name) for name in (asked or STUDY)]
+    options = request.pool_options
     with _opened(request) as (connection, state, cluster):
         require_usable(cluster)
         prerequisites = find_prerequisites(
-            state.inventory,
+            state,
             cluster,
             failure_domain=request.failure_domain,
             device_class=request.device_class,
         )
-        decisions = decide(wanted, state, prerequisites)
+        decisions = decide(wanted, state, prerequisites, options)
         makes = [made for decision in decisions for made in decision.makes]
         # Of a command that was killed, or whose answer was lost.
         usable = [decision.name for decision in decisions if decision.act.value != "skipped"]
@@ -194,7 +271,9 @@ def create_kube(
                     echo_line(f"would make: {json.dumps(make, sort_keys=True)}", err=True)
         elif makes or awaits:
             with stopping("what it had made is undone"), steps("pools", quiet=quiet) as note:
-                RookPools(connection, note=note, wait_s=wait_s).create(makes, awaits, warn)
+                toolbox = find_toolbox(connection, cluster.namespace)
+                creating = RookPools(connection, note=note, wait_s=wait_s, ceph=toolbox)
+                creating.create(makes, awaits, warn)
         after = state if dry_run else _state(connection)
     made = "would make" if dry_run else "made"
     pools = [
@@ -272,7 +351,8 @@ def remove_kube(
 
 def list_kube(request: PoolsCluster, *, output: str) -> Exit:
     from leadline.pools.recipes import Act, is_pool_name
-    from leadline.pools.rook_resources import PREFIX, class_name, is_owned
+    from leadline.pools.rook_recipes import PREFIX, class_name
+    from leadline.pools.rook_resources import is_owned
 
     with _opened(request) as (_, state, cluster):
         space = cluster.namespace
@@ -312,7 +392,8 @@ class _Going:
 def _going(state: RookState, namespace: str, asked: Sequence[str], *, every: bool) -> list[_Going]:
     """Erasure-coded pools first: the images on them have their metadata in another."""
     from leadline.pools.recipes import is_pool_name, pool_name
-    from leadline.pools.rook_resources import PREFIX, class_name, is_owned
+    from leadline.pools.rook_recipes import PREFIX, class_name
+    from leadline.pools.rook_resources import is_owned
 
     names = list(dict.fromkeys(asked))
     if every:
@@ -382,11 +463,14 @@ def _state(connection: Connection) -> RookState:
 def _described(
     name: str, outcome: str, reason: str, state: RookState, namespace: str
 ) -> OnePoolOutput:
+    from leadline.pools.rook_recipes import FILESYSTEM
     from leadline.pools.rook_resources import is_owned
 
     raw = state.pools.get((namespace, name))
     if raw is None:
         return OnePoolOutput(name=name, outcome=outcome, reason=reason)
+    if raw["kind"] == FILESYSTEM[1]:
+        return _described_filesystem(name, outcome, reason, raw)
     found = next(
         block_pool
         for block_pool in state.inventory.block_pools
@@ -406,6 +490,25 @@ def _described(
         device_class=spec.device_class or None,
         made_by_leadline=is_owned(raw),
         phase=found.phase or None,
+    )
+
+
+def _described_filesystem(name: str, outcome: str, reason: str, raw: Manifest) -> OnePoolOutput:
+    from leadline.pools.rook_resources import is_owned
+
+    data = raw["spec"]["dataPools"][0]
+    size = (data.get("replicated") or {}).get("size")
+    return OnePoolOutput(
+        name=name,
+        outcome=outcome,
+        reason=reason,
+        type="replicated" if size else "erasure",
+        size=size,
+        failure_domain=data.get("failureDomain"),
+        device_class=data.get("deviceClass"),
+        filesystem=name,
+        made_by_leadline=is_owned(raw),
+        phase=(raw.get("status") or {}).get("phase"),
     )
 
 

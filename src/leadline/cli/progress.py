@@ -288,11 +288,14 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
     parts = []
     for operation in derived.operations:
         iops = operation.metrics.get(Metric.IOPS)
-        rate = "" if iops is None else f"{format_iops(iops)} IOPS, "
-        bandwidth = operation.metrics.get(Metric.BANDWIDTH) or 0.0
+        bandwidth = operation.metrics.get(Metric.BANDWIDTH)
         mean = operation.metrics.get(Metric.LATENCY_MEAN)
-        latency = f", mean {format_latency(mean)}" if mean else ""
-        parts.append(f"{operation.op} {rate}{format_bandwidth(bandwidth)} MiB/s{latency}")
+        figures = (
+            "" if iops is None else f"{format_iops(iops)} IOPS",
+            "" if bandwidth is None else f"{format_bandwidth(bandwidth)} MiB/s",
+            f"mean {format_latency(mean)}" if mean else "",
+        )
+        parts.append(f"{operation.op} {', '.join(filter(None, figures))}")
     if record.status is not TrialStatus.COMPLETED:
         parts.insert(0, record.status.value)
     return " · ".join(parts)

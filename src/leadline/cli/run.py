@@ -359,10 +359,27 @@ def _left_behind(run: Run, outcome: Outcome) -> LeadlineError | None:
     )
 
 
+# What hints name that a resumed run does not take: options and keys of its plan.
+_OF_A_NEW_RUN = (
+    *("--runner-", "--vm-image", "--size", "--namespace"),
+    *("size=", "mode=", "node=", "count=", "memory:"),
+)
+
+
+def _needs_new_run(hint: str) -> bool:
+    return any(option in hint for option in _OF_A_NEW_RUN)
+
+
 def _stopped(run: Run, problem: LeadlineError) -> LeadlineError:
-    """Why the run could not go on, with the way to go on afterwards."""
-    first = f"{problem.hint}; then " if problem.hint else ""
-    hint = f"{first}go on with {_resume(run)}"
+    """Why the run could not go on, with the way to go on afterwards. A resumed run keeps its plan:
+    where the hint asks for another one, only a new run can follow it."""
+    hint = problem.hint or ""
+    if not _needs_new_run(hint):
+        hint = f"{f'{hint}; then ' if hint else ''}go on with {_resume(run)}"
+    elif run.trials:
+        hint += "; that is a new run, and --resume keeps the plan of this one"
+    else:
+        hint += "; nothing was measured yet: begin the run again with that"
     return LeadlineError(problem.kind, problem.fact, context=problem.context, hint=hint)
 
 
@@ -395,11 +412,16 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
     kinds = [
         kind for kind in errors.CATALOGUE if kind.code in codes and kind.exit is Exit.SYSTEM_FAILED
     ]
+    hints = [trial.problem.hint or "" for trial in failed if trial.problem]
+    hint = f"do them again with {_resume(run, '--retry-failed')}"
+    if hints and all(map(_needs_new_run, hints)):
+        # They would fail again in the same way.
+        hint = f"{hints[0]}; that is a new run, and --resume keeps the plan of this one"
     return LeadlineError(
         kinds[0] if kinds else errors.ENGINE_FAILED,
         f"{len(failed)} of {len(outcome.records)} trials gave no result",
         context=context,
-        hint=f"do them again with {_resume(run, '--retry-failed')}",
+        hint=hint,
     )
 
 

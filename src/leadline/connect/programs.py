@@ -31,9 +31,11 @@ def run(
     bound_s: float,
     cwd: str | None = None,
     should_abort: Callable[[], bool] = lambda: False,
+    variables: Sequence[str] = CEPH,
 ) -> tuple[int | None, str, str]:
     """Return the exit status (None: no answer in time; 127: it cannot be started), stdout and
-    stderr of a command. `should_abort` is called regularly while it runs: True ends the wait.
+    stderr of a command, which gets these environment `variables`. `should_abort` is called
+    regularly while it runs: True ends the wait.
 
     A program that waits in the kernel for a suspended pool or a dead cluster cannot be killed. It
     is left behind.
@@ -48,7 +50,7 @@ def run(
             encoding="utf-8",
             errors="replace",
             cwd=cwd,
-            env=child_environment(*CEPH, LC_ALL="C"),
+            env=child_environment(*variables, LC_ALL="C"),
         )
     except OSError as error:
         return _NOT_BEGUN, "", f"{command[0]!r} cannot be run: {error.strerror}"

@@ -175,10 +175,12 @@ def resolve_columns(
     return guess({name: unquote(content) for name, content in contents.items()}, given)
 
 
-def importers(kind: str) -> tuple[Importer, ...]:
-    """The importers behind a kind or a group of kinds. Raises LeadlineError
+def kinds_of(kind: str) -> tuple[str, ...]:
+    """Return the kinds of a group of kinds, or the only one. Raises LeadlineError
     (`import-kind-unknown`)."""
-    return tuple(importer(member) for member in GROUPS.get(kind, (kind,)))
+    if kind not in GROUPS:
+        importer(kind)
+    return GROUPS.get(kind, (kind,))
 
 
 # fio itself writes `...` behind the header of a job that it clones; its JSON may be behind that.

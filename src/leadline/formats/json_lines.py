@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeVar
 import orjson
 from pydantic import (
     BaseModel,
+    ConfigDict,
     Discriminator,
     Field,
     GetCoreSchemaHandler,
@@ -87,6 +88,8 @@ def _kind(entry: object) -> str | None:
 
 # Selects the class of a line by the tags `<missed>` (the line has an `error`) and `<sample>`.
 MISSED_OR_SAMPLE: Final = Discriminator(_kind)
+# Of the lines of a record: a command reads few of the records.
+WHEN_USED: Final = ConfigDict(defer_build=True)
 
 
 def parse_lines(

@@ -137,6 +137,9 @@ class Operation:
         return None
 
 
+_METADATA_ENGINES = {"filecreate": Op.WRITE, "filestat": Op.READ, "filedelete": Op.TRIM}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
     """A job's effective options (fio's [global] overridden by the job's own), as fio echoes them.
@@ -171,6 +174,12 @@ class JobOptions:
     def engine(self) -> str | None:
         """fio's default engine is psync on Linux. None where it is not known."""
         return self.raw.get("ioengine", "psync" if self.whole else None)
+
+    @property
+    def file_op(self) -> Op | None:
+        """What an engine for files does: creates (write), queries (read) or deletes (trim) them. It
+        moves no data. None for other engines."""
+        return _METADATA_ENGINES.get(self.raw.get("ioengine", ""))
 
     @property
     def iodepth(self) -> int | None:

@@ -15,6 +15,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from leadline.formats.json_lines import (
     MISSED_OR_SAMPLE,
+    WHEN_USED,
     Converted,
     Count,
     CountKey,
@@ -177,7 +178,8 @@ _HOST_LINE: Final[TypeAdapter[HostSample | MissedHostSample]] = TypeAdapter(
     Annotated[
         Annotated[HostSample, Tag("<sample>")] | Annotated[MissedHostSample, Tag("<missed>")],
         MISSED_OR_SAMPLE,
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 
@@ -231,7 +233,8 @@ _BLOCK_LINE: Final[TypeAdapter[BlockSample | MissedBlock]] = TypeAdapter(
     Annotated[
         Annotated[BlockSample, Tag("<sample>")] | Annotated[MissedBlock, Tag("<missed>")],
         MISSED_OR_SAMPLE,
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 
@@ -375,7 +378,8 @@ _MOUNT_LINE: Final[TypeAdapter[MountSample]] = TypeAdapter(
         | Annotated[NfsSample, Tag(f"<{NFS}>")]
         | Annotated[MissedMount, Tag("<missed>")],
         Discriminator(_mount_kind),
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 
@@ -410,7 +414,8 @@ _ZFS_LINE: Final[TypeAdapter[ZfsAnswer | MissedZfs]] = TypeAdapter(
     Annotated[
         Annotated[ZfsAnswer, Tag("<sample>")] | Annotated[MissedZfs, Tag("<missed>")],
         MISSED_OR_SAMPLE,
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 

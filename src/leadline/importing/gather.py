@@ -14,7 +14,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import read_content, read_contents
-from leadline.formats.importer import Importer, Refused, importers
+from leadline.formats.importer import Importer, Refused, importer, kinds_of
 from leadline.importing.templates import Place
 from leadline.importing.unpacking import Unpacker
 from leadline.plan.labels import is_label_word
@@ -64,7 +64,7 @@ def gather(kind: str, paths: Sequence[Path], scratch: Path | None = None) -> Gat
     unless `kind` leaves a choice. Packed files are unpacked into the folder `scratch`, and refused
     without it. Raises LeadlineError(`import-kind-unknown`) and OSError where `scratch` is full.
     """
-    choices = importers(kind)
+    kinds = kinds_of(kind)
     refused: list[Refused] = []
     files: dict[str, Path] = {}
     named: set[str] = set()
@@ -85,9 +85,9 @@ def gather(kind: str, paths: Sequence[Path], scratch: Path | None = None) -> Gat
         except OSError as error:
             refused.append(Refused(file=name, reason=f"cannot be read: {error.strerror}"))
             del files[name]
-    assigned, left = _assign(choices, files, heads, named)
+    assigned, left = _assign(kinds, files, heads, named)
     unowned = [name for name, owners in left.items() if not owners]
-    assigned, taken = _with_later_documents(choices, files, heads, assigned, unowned)
+    assigned, taken = _with_later_documents(kinds, files, heads, assigned, unowned)
     bundles = tuple(_within_memory(assigned, refused))
     refused += unpacker.refused if unpacker else ()
     for name, owners in left.items():
@@ -97,13 +97,13 @@ def gather(kind: str, paths: Sequence[Path], scratch: Path | None = None) -> Gat
             reason = f"is named as their log by {len(owners)} results, {owners[0]} among them"
             refused.append(Refused(file=name, reason=reason, expected=False))
             continue
-        reason = _unrecognised(choices, heads[name])
+        reason = _unrecognised(kinds, heads[name])
         refused.append(Refused(file=name, reason=reason, expected=name in named))
     return Gathered(bundles=bundles, refused=tuple(refused))
 
 
 def _with_later_documents(
-    choices: Sequence[Importer],
+    kinds: Sequence[str],
     files: Mapping[str, Path],
     heads: Mapping[str, bytes],
     bundles: Sequence[Bundle],
@@ -114,7 +114,7 @@ def _with_later_documents(
     later = {name: head for name in left if (head := _later_head(files[name], heads[name]))}
     if not later:
         return tuple(bundles), set()
-    more, _ = _assign(choices, {name: files[name] for name in later}, later, set())
+    more, _ = _assign(kinds, {name: files[name] for name in later}, later, set())
     order = {name: number for number, name in enumerate(files)}
     together = sorted((*bundles, *more), key=lambda bundle: order[next(iter(bundle.files))])
     return tuple(together), {name for bundle in more for name in bundle.files}
@@ -205,7 +205,7 @@ class _Heads(Mapping[str, bytes]):
 
 
 def _assign(
-    choices: Sequence[Importer],
+    kinds: Sequence[str],
     files: Mapping[str, Path],
     heads: Mapping[str, bytes],
     named: set[str],
@@ -216,11 +216,14 @@ def _assign(
     # An empty file that the user names is a result without numbers, of any kind.
     empty = {name for name in named if name in left and not heads[name].strip()}
     bundles: list[tuple[str, Bundle]] = []
-    for choice in choices:
+    for kind in kinds:
+        if not left:  # to load an importer takes as long as to read several files
+            break
+        choice = importer(kind)
         mine = {
             name
             for name in left
-            if (len(choices) == 1 and name in named)
+            if (len(kinds) == 1 and name in named)
             or name in empty
             or choice.recognises(name, heads[name])
         }
@@ -321,7 +324,7 @@ _ENCODINGS = (
 )
 
 
-def _unrecognised(choices: Sequence[Importer], head: bytes) -> str:
+def _unrecognised(kinds: Sequence[str], head: bytes) -> str:
     for mark, what in _PACKED:
         if head.startswith(mark):
             return f"is {what}; unpack it first"
@@ -330,8 +333,8 @@ def _unrecognised(choices: Sequence[Importer], head: bytes) -> str:
             return f"is text in {encoding}; convert it to UTF-8 (iconv -f {encoding} -t UTF-8)"
     if not head.strip():
         return f"is empty ({len(head)} bytes)"
-    if len(choices) == 1:
-        return f"holds nothing that looks like {choices[0].kind}"
+    if len(kinds) == 1:
+        return f"holds nothing that looks like {kinds[0]}"
     text = head[:400].decode("utf-8-sig", "replace").strip()
     return f"is no result of a kind that is known; it begins {text.partition(chr(10))[0][:60]!r}"
 

@@ -12,7 +12,8 @@ from leadline.formats.result import FormatError
 
 
 class Snapshot(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    # Deferred: there are many, and a command reads few of them.
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class BlockDevice(Snapshot):

@@ -24,6 +24,7 @@ from leadline.plan.models import (
     Model,
     Name,
     Pattern,
+    Sharing,
     parse_latency_limit,
 )
 from leadline.plan.target_url import KubernetesCluster, parse_cpu, parse_target_url
@@ -96,6 +97,7 @@ class PhaseDocument(Model):
     size: Size | None = None
     read_share: int | None = Field(default=None, ge=1, le=99)
     fsync: int | None = Field(default=None, ge=0)
+    sharing: Sharing | None = None
 
 
 class DefaultsDocument(Model):
@@ -120,6 +122,7 @@ class WorkloadDocument(DefaultsDocument):
     pattern: Pattern | None = None
     read_share: int | None = Field(default=None, ge=1, le=99)
     fsync: int | None = Field(default=None, ge=0)
+    sharing: Sharing | None = None
     phases: tuple[PhaseDocument, ...] = ()
     levels: tuple[LevelDocument, ...] = ()
     neighbour: PhaseDocument | None = None

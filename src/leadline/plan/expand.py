@@ -311,7 +311,7 @@ def _workload(
     clients = level.clients if level and level.clients else settings["clients"]
     neighbours = (level.neighbours or 0) if level else 0
     # Settings of the workload's own pattern do not apply to its neighbour.
-    neighbour_item = item.model_copy(update={"read_share": None, "fsync": None})
+    neighbour_item = item.model_copy(update={"read_share": None, "fsync": None, "sharing": None})
     workload = models.Workload.model_validate(
         {
             "name": item.name,
@@ -350,6 +350,7 @@ def _phase(
     if share is None and mixed:
         share = 50
     fsync = phase.fsync if phase.fsync is not None else item.fsync
+    sharing = phase.sharing or item.sharing
     return {
         "name": phase.name or phase.pattern.value,
         "pattern": phase.pattern,
@@ -360,19 +361,21 @@ def _phase(
         "read_share": share,
         "fsync": fsync or 0,
         "rate_iops": level.rate if level else None,
+        "sharing": sharing,
     }
 
 
 def level_label(workload: models.Workload) -> str:
-    """`qd32` for one job, `qd32x4` for four; `c3-qd32` for three clients, `c3-qd32-rate500` for an
-    open loop at that rate each, `c1-qd1-n3` with three neighbours. The first phase represents the
-    workload. Empty for a stream, which has no depth."""
+    """`qd32` for one job, `qd32x4` for four, `qd32x4-one-file` where they share a file; `c3-qd32`
+    for three clients, `c3-qd32-rate500` for an open loop at that rate each, `c1-qd1-n3` with three
+    neighbours. The first phase represents the workload. Empty for a stream, which has no depth."""
     if workload.streams:
         return ""
     phase = workload.phases[0]
     parts = [
         f"c{workload.clients}" if workload.clients else "",
         f"qd{phase.iodepth}" if phase.numjobs == 1 else f"qd{phase.iodepth}x{phase.numjobs}",
+        phase.sharing.value if phase.sharing is not None else "",
         f"rate{phase.rate_iops:g}" if phase.rate_iops is not None else "",
         f"n{workload.neighbours}" if workload.neighbour is not None else "",
     ]

@@ -22,11 +22,11 @@ def client_job(client: int, job: int | str) -> str:
 class Footprint:
     """Data that the generated workloads of one target need.
 
-    `files`: the size in bytes of each job's file by name; job k of any workload uses file k, and
-    every client has its own files. `span`: the same for a device, where job k starts at k x size,
-    and each client after the previous one. `job_file_bytes`: what the user's largest job file
-    creates. `clients`: the highest number of load generators, 0 without any. `streams`: a workload
-    sends all data of the target and receives a copy.
+    `files`: the size in bytes of each job's file by name; job k of any workload uses file k, file 0
+    where its jobs share one, and every client has its own files. `span`: the same for a device,
+    where job k starts at k x size, and each client after the previous one. `job_file_bytes`: what
+    the user's largest job file creates. `clients`: the highest number of load generators, 0 without
+    any. `streams`: a workload sends all data of the target and receives a copy.
     """
 
     files: Mapping[str, int]
@@ -65,7 +65,7 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
         if workload.job_file:
             job_file_bytes = max(job_file_bytes, workload.job_file.footprint_bytes)
         for client, phase in _driven(workload):
-            for job in range(phase.numjobs):
+            for job in range(1 if phase.sharing is not None else phase.numjobs):
                 name = DATA_FILE.format(job=client_job(client, job))
                 files[name] = max(files.get(name, 0), phase.size)
             span = max(span, client * phase.stretch)

@@ -52,7 +52,7 @@ from leadline.plan.groups import over_budget
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
-from leadline.plan.rules import small_volumes
+from leadline.plan.rules import small_volumes, unfit_runners
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,
@@ -130,6 +130,10 @@ def _labels(overrides: Overrides) -> dict[str, str]:
     return found
 
 
+# The image of runner pods where neither the plan nor the command line names one.
+RUNNER_IMAGE_VARIABLE = "LEADLINE_RUNNER_IMAGE"
+
+
 def default_ceph_conf() -> str:
     """The configuration that Ceph's own programs use: $CEPH_CONF, else the system's."""
     return os.environ.get("CEPH_CONF") or "/etc/ceph/ceph.conf"
@@ -172,6 +176,13 @@ def _take_clusters(raw: dict[str, Any], overrides: Overrides) -> None:
         clusters["kubernetes"] = {"kubernetes": {}}
     if "clusters" not in raw and _mentions(raw.get("targets"), lambda kind: kind.on_ceph):
         clusters["ceph"] = {"ceph_conf": default_ceph_conf()}
+    if image := os.environ.get(RUNNER_IMAGE_VARIABLE):
+        for name, item in clusters.items():
+            if not isinstance(item, dict) or "kubernetes" not in item:
+                continue
+            settings = item["kubernetes"] or {}
+            if isinstance(settings, dict) and not settings.get("image"):
+                clusters[name] = {**item, "kubernetes": {**settings, "image": image}}
     if clusters:
         raw["clusters"] = clusters
 
@@ -270,6 +281,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     entry = {one.target.name: one.number for one in written_targets(plan_document)}
     for name, sentence in (*small_volumes(plan), *over_budget(plan)):
         faults.add(("targets", entry[name]), sentence)
+    for place, sentence in unfit_runners(plan):
+        faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
     return plan

@@ -99,6 +99,10 @@ class Pattern(StrEnum):
         return (Op.READ, Op.WRITE)
 
     @property
+    def sequential(self) -> bool:
+        return self in (Pattern.READ, Pattern.WRITE, Pattern.RW)
+
+    @property
     def reads(self) -> bool:
         return Op.READ in self.ops
 
@@ -130,6 +134,13 @@ class EngineChoice(StrEnum):
     ZFS_STREAM = "zfs-stream"
 
 
+class Sharing(StrEnum):
+    """`one-file`: all jobs of a client use one file, or one stretch of a device. Random I/O goes
+    anywhere in it; of a sequence each job has its own part. Otherwise each job has its own file."""
+
+    ONE_FILE = "one-file"
+
+
 class Phase(Model):
     """One pattern of I/O. The phases of a workload run one after the other.
 
@@ -146,6 +157,7 @@ class Phase(Model):
     read_share: int | None = Field(default=None, ge=1, le=99)
     fsync: int = Field(default=0, ge=0)
     rate_iops: float | None = Field(default=None, gt=0)
+    sharing: Sharing | None = Field(default=None, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
@@ -154,12 +166,22 @@ class Phase(Model):
             raise ValueError(f"read_share has no meaning for {self.pattern.value}")
         if self.size < self.block_size:
             raise ValueError("size is smaller than one block")
+        if self.sharing is not None and self.part < self.block_size:
+            raise ValueError(f"size is smaller than a block for each of {self.numjobs} jobs")
         return self
 
     @property
     def stretch(self) -> int:
         """Bytes of one client's data, those of its jobs together."""
-        return self.numjobs * self.size
+        return self.size if self.sharing is Sharing.ONE_FILE else self.numjobs * self.size
+
+    @property
+    def part(self) -> int:
+        """Bytes that one job does I/O on: of a shared file its part, in whole blocks, where it is a
+        sequence, since the jobs would read each other's blocks from a cache."""
+        if self.sharing is None or not self.pattern.sequential:
+            return self.size
+        return self.size // self.numjobs // self.block_size * self.block_size
 
 
 class JobFile(Model):

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
-from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.plan.target_url import RunnerKind, TargetKind, TargetUrl
 from leadline.units import format_size
 
 
@@ -29,6 +29,8 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         return
     if phase.iodepth > 1 or phase.numjobs > 1:
         yield "is one sender and one receiver: iodepth and numjobs have no meaning for it"
+    if phase.sharing is not None:
+        yield "has no jobs: sharing has no meaning for it"
     if phase.fsync:
         yield "has no fsync: a stream is on disk when it has been received"
 
@@ -147,6 +149,8 @@ def _of_one_process(tool: str, workload: Workload) -> Iterator[str]:
                 f"{tool} is one process, so numjobs {phase.numjobs} has no meaning for it: use "
                 f"numjobs 1 and iodepth {phase.iodepth * phase.numjobs}"
             )
+        if phase.sharing is not None:
+            yield f"{tool} is one process, so sharing has no meaning for it"
         if phase.fsync:
             yield (
                 f"{tool} cannot call fsync between its writes: leave fsync out, RADOS acknowledges "
@@ -172,3 +176,58 @@ def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
             fact = f"a volume of {format_size(size)} is too small for the {format_size(needed)}"
             hint = "ask for more with size=, or make those smaller"
             yield target.name, f"{fact} of its workloads: {hint}"
+
+
+# The memory of fio's own program and of the shell that starts it, next to its I/O buffers.
+_FIO_BYTES = 8 << 20
+_NO_IMAGE = (
+    "no image is named for the pods that run fio: set `image:`, --runner-image or "
+    "$LEADLINE_RUNNER_IMAGE (`leadline kubernetes image build` makes one)"
+)
+
+
+def unfit_runners(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Settings of Kubernetes clusters that a run would refuse or that no runner pod could work
+    with, each with its key path. Virtual machines have their own image and memory."""
+    for cluster in plan.clusters:
+        settings = cluster.kubernetes
+        if settings is None:
+            continue
+        path = ("clusters", cluster.name, "kubernetes")
+        pods = [
+            target.name
+            for target in plan.targets
+            if target.cluster == cluster.name and target.parsed.request.runner is RunnerKind.POD
+        ]
+        if settings.service_account not in (None, "default") and settings.namespace is None:
+            sentence = (
+                f"the service account {settings.service_account!r} needs `namespace:`: a run "
+                "without one makes its own, which has no such account"
+            )
+            yield (*path, "service_account"), sentence
+        if not pods:
+            continue
+        if settings.image is None:
+            yield path, _NO_IMAGE
+        least = min(
+            (plan.target(name).parsed.request.runner_size(settings).memory_bytes, name)
+            for name in pods
+        )
+        workload, buffers = _largest_buffers(plan, pods)
+        if least[0] < buffers + _FIO_BYTES:
+            sentence = (
+                f"{format_size(least[0])} of memory is too little for {workload!r}: fio "
+                f"has {format_size(buffers)} of I/O buffers (jobs x queue depth x block size)"
+            )
+            yield (*path, "memory"), sentence
+
+
+def _largest_buffers(plan: Plan, targets: Sequence[str]) -> tuple[str, int]:
+    """Return the workload on these targets with the most bytes in fio's I/O buffers."""
+    found = ("", 0)
+    for name in targets:
+        for cell in plan.cells_of(name):
+            for phase in cell.workload.phases:
+                size = phase.numjobs * phase.iodepth * phase.block_size
+                found = max(found, (cell.workload.name, size), key=lambda pair: pair[1])
+    return found

@@ -496,10 +496,6 @@ def _check_record(value: str) -> None:
         raise ValueError(f"recordsize is a power of two from 512 to 16M, got {value!r}")
 
 
-# The image that Containerfile makes. Clusters without a way out take it from a file
-# (docs/guides/kubernetes-air-gapped.md).
-RUNNER_IMAGE = "leadline/runner:0.1.0"
-
 _DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 _Image = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
 _Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
@@ -556,13 +552,14 @@ class VmSettings(_Model):
 
 class KubernetesCluster(_Model):
     """Everything has kubectl's own default but `namespace`: without one, each run makes its own
-    and removes it. `cpu` and `memory` are what a runner pod requests and is limited to; `ready_s`
-    is how long volumes and runners may take to be there, and to be gone."""
+    and removes it. `image` has no default: runner pods need one, virtual machines do not. `cpu` and
+    `memory` are what a runner pod requests and is limited to; `ready_s` is how long volumes and
+    runners may take to be there, and to be gone."""
 
     kubeconfig: str | None = None
     context: str | None = None
     namespace: _DnsLabel | None = None
-    image: _Image = RUNNER_IMAGE
+    image: _Image | None = Field(default=None, exclude_if=lambda given: given is None)
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: tuple[_DnsLabel, ...] = ()
     service_account: str | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
-from leadline.plan.loader import Overrides
+from leadline.plan.loader import RUNNER_IMAGE_VARIABLE, Overrides
 from leadline.planning.draft import (
     PREFILL_BPS,
     Cost,
@@ -91,8 +92,19 @@ def _cluster(draft: Draft, given: Overrides) -> Iterator[str]:
         ("vm", disk, ""),
     )
     found = [f"      {key}: {value}{comment}" for key, value, comment in options if value]
+    if needs_image(draft, given):
+        found.append(
+            "      # image: name the one that runs fio here, or in $LEADLINE_RUNNER_IMAGE, or with"
+        )
+        found.append("      #   --runner-image (`leadline kubernetes image build` makes one)")
     yield f"    kubernetes:{'' if found else ' {}'}"
     yield from found
+
+
+def needs_image(draft: Draft, given: Overrides) -> bool:
+    """Return whether the drafted plan lacks the image of its runner pods."""
+    in_pods = any("runner=vm" not in target.url for target in draft.targets)
+    return in_pods and not given.runner_image and not os.environ.get(RUNNER_IMAGE_VARIABLE)
 
 
 def _target(target: DraftTarget, cost: Cost) -> Iterator[str]:

@@ -153,7 +153,9 @@ def create_pools(
             note(f"creating {recipe.name.text}")
             for step in steps(recipe, secrets.token_hex(8)):
                 _apply(commands, step, made)
-        _wait(commands, [recipe.name.text for recipe in recipes], note, wait_s)
+        await_placement_groups(
+            commands, [recipe.name.text for recipe in recipes], note=note, wait_s=wait_s
+        )
     except BaseException as error:
         if made:
             cause = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
@@ -298,32 +300,40 @@ def _remove_mark(commands: Commands, mark: str) -> list[str]:
     return kept
 
 
-def _wait(commands: Commands, pools: Sequence[str], note: Note, wait_s: float) -> None:
+def await_placement_groups(
+    commands: Commands, pools: Sequence[str], *, note: Note, wait_s: float
+) -> None:
+    """Wait until the placement groups of pools are active and clean, as many as the autoscaler
+    wants. Raises LeadlineError: `ceph-failed` after `wait_s` seconds, `ceph-unreachable`."""
     end = time.monotonic() + wait_s
     reported = ""
     while pools:
-        unclean = _unclean(commands, pools)
-        if not unclean:
+        unsettled = _unsettled(commands, pools)
+        if not unsettled:
             return
         if time.monotonic() > end:
             raise LeadlineError(
                 errors.CEPH_FAILED,
                 f"after {wait_s:g} s placement groups are not yet active and clean",
-                context=unclean,
+                context=unsettled,
                 hint="`ceph health detail` shows the cause; --wait allows more time",
             )
-        progress = "waiting for placement groups: " + ", ".join(unclean)
+        progress = "waiting for placement groups: " + ", ".join(unsettled)
         if progress != reported:
             note(progress)
             reported = progress
         time.sleep(_POLL_S)
 
 
-def _unclean(commands: Commands, pools: Sequence[str]) -> list[str]:
-    """Return, for example, `rep2 10 of 16 active+clean (6 peering)` for each unclean pool."""
+def _unsettled(commands: Commands, pools: Sequence[str]) -> list[str]:
+    """Return, for example, `rep2 10 of 16 active+clean (6 peering)` for each pool whose placement
+    groups are not clean, or whose number still changes."""
     state = read_state(commands)
+    wanted = _autoscaled(commands, pools)
     found = []
     for name in pools:
+        if name not in state.pools:
+            raise LeadlineError(errors.CEPH_FAILED, f"the pool {name!r} was removed meanwhile")
         try:
             listed = json.loads(commands.mgr("pg ls-by-pool", poolstr=name, format="json"))
         except CommandFailed as error:
@@ -332,12 +342,35 @@ def _unclean(commands: Commands, pools: Sequence[str]) -> list[str]:
             listed = {"pg_stats": []}
         states = Counter(str(pg_stat["state"]) for pg_stat in listed["pg_stats"])
         clean = sum(count for key, count in states.items() if key.startswith("active+clean"))
-        wanted = int(state.pools[name]["pg_num"])
-        if clean < wanted or clean < states.total():
+        pool = state.pools[name]
+        count = int(pool["pg_num"])
+        target = wanted.get(name) or int(pool.get("pg_num_target", count))
+        placed = int(pool.get("pg_placement_num", count))
+        if clean < count or clean < states.total():
             others = [f"{count} {key}" for key, count in states.items() if "clean" not in key]
             rest = f" ({', '.join(others)})" if others else ""
-            found.append(f"{name} {clean} of {wanted} active+clean{rest}")
+            found.append(f"{name} {clean} of {count} active+clean{rest}")
+        elif target != count:
+            found.append(f"{name} changes from {count} to {target} placement groups")
+        elif placed != count:
+            found.append(f"{name} has placed {placed} of {count} placement groups")
     return found
+
+
+def _autoscaled(commands: Commands, pools: Sequence[str]) -> dict[str, int]:
+    """Return the placement groups to which the autoscaler is about to change each of `pools`. It
+    reports nothing of pools whose CRUSH rules overlap."""
+    try:
+        answer = commands.mgr("osd pool autoscale-status", format="json")
+    except CommandFailed:
+        return {}  # the module is off
+    return {
+        str(pool["pool_name"]): int(pool["pg_num_final"])
+        for pool in json.loads(answer)
+        if pool["pool_name"] in pools
+        and pool.get("would_adjust")
+        and pool.get("pg_autoscale_mode") == "on"
+    }
 
 
 _TOOL_S = 60.0

@@ -6,6 +6,7 @@ The state is read again for every test: an effect counts once it is read back.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -60,10 +61,10 @@ def steps(recipe: PoolRecipe, token: str) -> Iterator[Step]:
     pool: dict[str, object] = {"pool": name}
     if recipe.pg_num is not None:
         pool |= {"pg_num": recipe.pg_num, "pgp_num": recipe.pg_num}
-    settings = {"min_size": str(recipe.name.min_size)}
+    settings = {"min_size": str(recipe.name.min_size)} | _sizing(recipe)
     if recipe.name.kind is Kind.ERASURE:
         profile = [
-            *("plugin=jerasure", "technique=reed_sol_van"),
+            *(f"{key}={value}" for key, value in recipe.options.profile().items()),
             *(f"k={recipe.name.k}", f"m={recipe.name.m}", f"crush-root={placement.root}"),
             f"crush-failure-domain={placement.domain}",
         ]
@@ -79,6 +80,8 @@ def steps(recipe: PoolRecipe, token: str) -> Iterator[Step]:
         where |= {"class": placement.device_class} if placement.device_class else {}
         yield _step(Effect.RULE, mark, "osd crush rule create-replicated", name=mark, **where)
         pool |= {"pool_type": "replicated", "rule": mark, "size": recipe.name.size}
+        if recipe.name.size == 1:
+            pool["yes_i_really_mean_it"] = True
     yield _step(Effect.POOL, name, "osd pool create", **pool)
     for key, value in settings.items():
         yield _step(Effect.SETTING, name, "osd pool set", pool=name, var=key, val=value)
@@ -90,6 +93,14 @@ def steps(recipe: PoolRecipe, token: str) -> Iterator[Step]:
         yield _step(Effect.APPLICATION, name, prefix, pool=name, app=RBD)
     label = {"app": recipe.application, "key": OWNER_KEY, "value": token}
     yield _step(Effect.LABEL, name, "osd pool application set", pool=name, **label)
+
+
+def _sizing(recipe: PoolRecipe) -> dict[str, str]:
+    """Return the settings by which the autoscaler sizes a pool, or leaves it alone."""
+    ratio = recipe.options.target_ratio
+    if ratio is not None:
+        return {"pg_autoscale_mode": "on", "target_size_ratio": f"{ratio:g}"}
+    return {} if recipe.options.pg_num is None else {"pg_autoscale_mode": "off"}
 
 
 def _step(effect: Effect, what: str, prefix: str, /, **arguments: object) -> Step:
@@ -220,7 +231,11 @@ class PoolState:
                 if given["var"] == "allow_ec_overwrites":
                     flags = str(self.pools[step.name]["flags_names"]).split(",")
                     return "ec_overwrites" in flags
-                return str(self.pools[step.name][str(given["var"])]) == given["val"]
+                pool = self.pools[step.name]
+                if given["var"] == "target_size_ratio":
+                    ratio = float(pool.get("options", {}).get("target_size_ratio", 0.0))
+                    return math.isclose(ratio, float(str(given["val"])), rel_tol=1e-6)
+                return str(pool[str(given["var"])]) == given["val"]
             case Effect.APPLICATION:
                 return given["app"] in self.pools[step.name].get("application_metadata", {})
             case Effect.DATA_POOL:

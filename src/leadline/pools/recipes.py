@@ -16,20 +16,22 @@ from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.autoscaler import Mode, nearest_power_of_two
 from leadline.inventory.ceph.model import CephInventory, Crypt, Osd, Pool, PoolType
+from leadline.pools.options import DEFAULT_OPTIONS, NO_CONSENT, PoolOptions
 from leadline.text import did_you_mean
 
 # The pools of the published study, in its order. A name states the properties of its pool.
 STUDY = ("rep3", "rep3-virt", "rep3-enc", "rep2", "cephfs-rep3", "cephfs-rep2", "ec-2-1")
 FORMS = (
-    "repN          N copies of everything, for RBD (N from 2 to 10)",
+    "repN          N copies of everything, for RBD (N from 1 to 10; rep1: no redundancy)",
     "ec-K-M        K data and M coding chunks, for the data of RBD images",
-    "cephfs-repN   N copies, a further data pool of the cluster's CephFS",
+    "cephfs-repN   N copies, a further data pool of the cluster's CephFS; --kube: its own CephFS",
     "repN-virt     repN, whose images have the features of virtual machines' disks",
     "repN-enc      repN on OSDs with dm-crypt",
+    "repN-luks     --kube: repN, each of whose volumes the CSI driver encrypts",
 )
 _MOST_COPIES, _MOST_CHUNKS = 10, 32
 _PATTERN = re.compile(
-    r"(?P<cephfs>cephfs-)?rep(?P<size>[1-9]\d?)(?P<suffix>-virt|-enc)?|ec-(?P<k>[1-9]\d?)-(?P<m>[1-9]\d?)"
+    r"(?P<cephfs>cephfs-)?rep(?P<size>[1-9]\d?)(?P<suffix>-virt|-enc|-luks)?|ec-(?P<k>[1-9]\d?)-(?P<m>[1-9]\d?)"
 )
 
 
@@ -39,6 +41,12 @@ class Kind(StrEnum):
     CEPHFS = "cephfs"
     VIRTUAL = "virtual"
     ENCRYPTED = "encrypted"
+    LUKS = "encrypted volumes"
+
+    @property
+    def is_variant(self) -> bool:
+        """Whether it is a replicated pool whose images or volumes differ."""
+        return self in (Kind.VIRTUAL, Kind.LUKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +61,7 @@ class PoolName:
 
     @property
     def base(self) -> str:
-        """The replicated pool of which a `-virt` or `-enc` name is a variant."""
+        """The replicated pool of which a `-virt`, `-enc` or `-luks` name is a variant."""
         return f"rep{self.size}"
 
     @property
@@ -98,12 +106,15 @@ def _parse_name(text: str) -> PoolName | None:
             return None
         return PoolName(text=text, kind=Kind.ERASURE, size=k + m, k=k, m=m)
     size, suffix = int(found["size"]), found["suffix"]
-    if not 2 <= size <= _MOST_COPIES or (found["cephfs"] and suffix):
+    if size > _MOST_COPIES or (found["cephfs"] and suffix):
+        return None
+    if size == 1 and (found["cephfs"] or suffix):
         return None
     if found["cephfs"]:
         kind = Kind.CEPHFS
     else:
-        kind = {None: Kind.REPLICATED, "-virt": Kind.VIRTUAL, "-enc": Kind.ENCRYPTED}[suffix]
+        kinds = {"-virt": Kind.VIRTUAL, "-enc": Kind.ENCRYPTED, "-luks": Kind.LUKS}
+        kind = kinds.get(suffix, Kind.REPLICATED)
     return PoolName(text=text, kind=kind, size=size)
 
 
@@ -280,6 +291,7 @@ class PoolRecipe:
     name: PoolName
     placement: Placement
     pg_num: int | None
+    options: PoolOptions = DEFAULT_OPTIONS
     filesystem: str | None = None
     metadata_pool: str | None = None
 
@@ -350,10 +362,11 @@ def decide(
     marks: Marks,
     *,
     filesystem: str | None = None,
+    options: PoolOptions = DEFAULT_OPTIONS,
 ) -> Answer:
     """Decide what to do with each name on a cluster. Raises LeadlineError(`usage`) for a file
     system that the cluster does not have."""
-    return _Decisions(inventory, marks, filesystem).answer(names)
+    return _Decisions(inventory, marks, filesystem, options).answer(names)
 
 
 class Impossible(Exception):
@@ -361,10 +374,13 @@ class Impossible(Exception):
 
 
 class _Decisions:
-    def __init__(self, inventory: CephInventory, marks: Marks, filesystem: str | None) -> None:
+    def __init__(
+        self, inventory: CephInventory, marks: Marks, filesystem: str | None, options: PoolOptions
+    ) -> None:
         self._inventory = inventory
         self._marks = marks
         self._filesystem = filesystem
+        self._options = options
         self._require_filesystem()
         self._placement, self._notes = choose_placement(inventory)
 
@@ -386,6 +402,9 @@ class _Decisions:
                 f"(rbd:{name.base}?features=virtualization)"
             )
             return Decision(name=name.text, act=Act.SAME, reason=reason)
+        if name.kind is Kind.LUKS:
+            reason = "the CSI driver of Kubernetes encrypts volumes: --kube"
+            return Decision(name=name.text, act=Act.SKIP, reason=reason)
         there = self._inventory.pool(name.text)
         if there is not None and name.text in self._marks.finished:
             return Decision(name=name.text, act=Act.EXISTS, reason=_describe(there))
@@ -417,7 +436,28 @@ class _Decisions:
             raise Impossible(f"{name.text} needs {name.size} failure domains; {whose} {buckets}")
         if erasure:
             self._require_overwrites(placement)
-        return PoolRecipe(name=name, placement=placement, pg_num=None, filesystem=filesystem)
+        if name.size == 1:
+            self._require_consent()
+        if self._options.target_ratio is not None and self._inventory.autoscaler.no_autoscale:
+            raise Impossible("a target ratio has no effect: the flag noautoscale is set")
+        return PoolRecipe(
+            name=name,
+            placement=placement,
+            pg_num=self._options.pg_num,
+            options=self._options,
+            filesystem=filesystem,
+        )
+
+    def _require_consent(self) -> None:
+        """Require the user's consent and Ceph's own permission; Leadline does not change that."""
+        if not self._options.no_redundancy:
+            raise Impossible(NO_CONSENT)
+        permitted = setting(self._inventory, "mon_allow_pool_size_one") or "false"
+        if permitted.lower() not in ("true", "1", "yes"):
+            raise Impossible(
+                "the cluster forbids pools of size 1 (`ceph config set global "
+                "mon_allow_pool_size_one true` permits them)"
+            )
 
     def _require_filesystem(self) -> None:
         known = [filesystem.name for filesystem in self._inventory.filesystems or ()]
@@ -505,17 +545,21 @@ class _Decisions:
         existing = [
             pool.name
             for pool in self._inventory.pools
-            if pool.type is PoolType.REPLICATED and RBD in pool.applications
+            if pool.type is PoolType.REPLICATED and RBD in pool.applications and pool.size > 1
         ]
         planned = [
             decision.name
             for decision in found.values()
-            if decision.recipe and decision.recipe.name.kind in (Kind.REPLICATED, Kind.ENCRYPTED)
+            if decision.recipe
+            and decision.recipe.name.kind in (Kind.REPLICATED, Kind.ENCRYPTED)
+            and decision.recipe.name.size > 1
         ]
         return next(iter([*existing, *planned]), None)
 
     def _with_pgs(self, decision: Decision, count: int) -> Decision:
-        if decision.recipe is None or is_autoscaled(self._inventory):
+        if decision.recipe is None or decision.recipe.pg_num is not None:
+            return decision
+        if self._options.target_ratio is not None or is_autoscaled(self._inventory):
             return decision
         pg_num = compute_pg_num(
             self._inventory, decision.recipe.placement, decision.recipe.name.size, count

@@ -23,44 +23,66 @@ from leadline.connect.kubernetes.objects import (
     new_token,
 )
 from leadline.errors import LeadlineError
-from leadline.pools.rook_resources import POOL, Manifest, is_being_deleted, is_owned
+from leadline.pools.ceph import await_placement_groups
+from leadline.pools.ceph_state import Commands
+from leadline.pools.rook_recipes import CLASS, FILESYSTEM, POOL, ceph_pools
+from leadline.pools.rook_resources import Manifest, is_being_deleted, is_owned
 
 Note = Callable[[str], None]
 OWNER = "pools"
 WAIT_S = 180.0
 # Rook reports Failure and retries at once: a short Failure is ignored.
 FAILURE_S = 10.0
-_POOLS = create_namespaced_resource("ceph.rook.io", "v1", "CephBlockPool", "cephblockpools")
-_CLASSES = create_global_resource("storage.k8s.io", "v1", "StorageClass", "storageclasses")
-_RESOURCES = {
-    "CephBlockPool": "cephblockpools.ceph.rook.io",
-    "StorageClass": "storageclasses.storage.k8s.io",
+# The resource of each kind, and its name as RBAC writes it.
+_KINDS = {
+    POOL[1]: (
+        create_namespaced_resource("ceph.rook.io", "v1", POOL[1], "cephblockpools"),
+        "cephblockpools.ceph.rook.io",
+    ),
+    FILESYSTEM[1]: (
+        create_namespaced_resource("ceph.rook.io", "v1", FILESYSTEM[1], "cephfilesystems"),
+        "cephfilesystems.ceph.rook.io",
+    ),
+    CLASS[1]: (
+        create_global_resource("storage.k8s.io", "v1", CLASS[1], "storageclasses"),
+        "storageclasses.storage.k8s.io",
+    ),
 }
 
 
 class RookPools:
-    """Changes pools of one cluster. `note` gets progress; `wait_s` limits each wait."""
+    """Changes pools of one cluster. `note` gets progress; `wait_s` limits each wait. `ceph` are
+    commands of its Ceph, None where they cannot be given."""
 
-    def __init__(self, connection: Connection, *, note: Note, wait_s: float | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        note: Note,
+        wait_s: float | None = None,
+        ceph: Commands | None = None,
+    ) -> None:
         self._connection = connection
         self._note = note
+        self._ceph = ceph
         self._wait_s = WAIT_S if wait_s is None else wait_s
 
     def create(self, makes: Sequence[Manifest], awaits: Sequence[Manifest], warn: Note) -> None:
         """Create objects, pools before classes, and wait until Rook has created the pools and those
-        of `awaits`, which exist already.
+        of `awaits`, which exist already, and their placement groups are active and clean.
 
         After any failure, also Ctrl-C, everything that this call created is removed. Raises
         LeadlineError: `kubernetes-denied`, `kubernetes-failed`, `kubernetes-unreachable`.
         """
-        pools = [make for make in makes if make["kind"] == POOL[1]]
-        classes = [make for make in makes if make["kind"] != POOL[1]]
+        pools = [make for make in makes if make["kind"] != CLASS[1]]
+        classes = [make for make in makes if make["kind"] == CLASS[1]]
         made: list[Manifest] = []
         try:
             for pool in pools:
                 self._make(pool, made)
             for pool in [*awaits, *pools]:
                 self._await_ready(pool)
+            self._await_placement_groups([*awaits, *pools], warn)
             # Last: a class must not offer volumes of a pool that does not exist.
             for storage_class in classes:
                 self._make(storage_class, made)
@@ -106,7 +128,7 @@ class RookPools:
             where = {"namespace": namespace} if namespace else {}
             return client.create(kind(dict(wanted)), dry_run=dry_run, **where)
 
-        resource, name = _RESOURCES[wanted["kind"]], _name(wanted)
+        resource, name = _resource_name(wanted), _name(wanted)
         try:
             self._connection.ask("create", resource, call, namespace=namespace, name=name)
         except ApiError as error:
@@ -120,6 +142,22 @@ class RookPools:
                 hint="another user created or removed one meanwhile: run the command again",
             ) from error
 
+    def _await_placement_groups(self, pools: Sequence[Manifest], warn: Note) -> None:
+        if not pools:
+            return
+        names = [name for pool in pools for name in ceph_pools(pool)]
+        reason = "no pod rook-ceph-tools runs"
+        if self._ceph is not None:
+            try:
+                await_placement_groups(self._ceph, names, note=self._note, wait_s=self._wait_s)
+            except LeadlineError as error:
+                if error.kind is not errors.KUBERNETES_DENIED:
+                    raise
+                reason = error.fact
+            else:
+                return
+        warn(f"it is unknown whether placement groups are active and clean: {reason}")
+
     def _await_ready(self, wanted: Manifest) -> None:
         name = wanted["metadata"]["name"]
         self._note(f"waiting for Rook to create the pool {name}")
@@ -128,7 +166,7 @@ class RookPools:
             found = self._found(wanted)
             if found is None:
                 raise LeadlineError(
-                    errors.KUBERNETES_FAILED, f"the CephBlockPool {name!r} was removed meanwhile"
+                    errors.KUBERNETES_FAILED, f"the {wanted['kind']} {name!r} was removed meanwhile"
                 )
             phase = str((found.get("status") or {}).get("phase") or "")
             if phase == "Ready":
@@ -183,7 +221,7 @@ class RookPools:
         return [*lines, *format_events(events)] or ["it reports no reason"]
 
     def _found(self, wanted: Manifest) -> Manifest | None:
-        kind, resource, name = _resource(wanted), _RESOURCES[wanted["kind"]], _name(wanted)
+        kind, resource, name = _resource(wanted), _resource_name(wanted), _name(wanted)
         found = get_object(self._connection, kind, resource, name, _namespace(wanted))
         return None if found is None else {**found, "kind": wanted["kind"]}
 
@@ -198,7 +236,7 @@ class RookPools:
         def call(client: Client) -> None:
             client.delete(kind, name, namespace=namespace or None)
 
-        resource = _RESOURCES[gone["kind"]]
+        resource = _resource_name(gone)
         try:
             self._connection.ask("delete", resource, call, namespace=namespace, name=name)
         except ApiError as error:
@@ -220,7 +258,7 @@ class RookPools:
                 problems.append(f"{item['kind']} {item['metadata']['name']} stays: {error.fact}")
         for item in made:
             try:
-                if item["kind"] == POOL[1]:
+                if item["kind"] != CLASS[1]:
                     self._await_gone(item)
             except LeadlineError as error:
                 problems.append("; ".join([error.fact, *error.context]))
@@ -233,7 +271,11 @@ def _labelled(wanted: Manifest, token: str) -> Manifest:
 
 
 def _resource(wanted: Manifest) -> Any:
-    return _POOLS if wanted["kind"] == POOL[1] else _CLASSES
+    return _KINDS[wanted["kind"]][0]
+
+
+def _resource_name(wanted: Manifest) -> str:
+    return _KINDS[wanted["kind"]][1]
 
 
 def _name(wanted: Manifest) -> str:
@@ -248,6 +290,8 @@ def _token(found: Manifest) -> str:
     return str((found["metadata"].get("labels") or {}).get(TOKEN, ""))
 
 
+# The pools and the filesystem of a class, or of a volume.
+_PLACES = ("pool", "dataPool", "fsName")
 _DRIVERS = ("rbd.csi.ceph.com", "cephfs.csi.ceph.com")
 
 
@@ -270,7 +314,8 @@ def volumes_of(
         spec = volume.get("spec") or {}
         csi = spec.get("csi") or {}
         attributes: Mapping[str, str] = csi.get("volumeAttributes") or {}
-        inside = {attributes.get("pool"), attributes.get("dataPool")} & set(pools)
+        where = (attributes.get(key) for key in _PLACES)
+        inside = set(where) & set(pools)
         # A volume without a known cluster may be here.
         here = attributes.get("clusterID") not in elsewhere
         ceph = str(csi.get("driver", "")).endswith(_DRIVERS)
@@ -288,6 +333,6 @@ def classes_on(classes: Mapping[str, Manifest], namespace: str, pool: str) -> li
         given = found_class.get("parameters") or {}
         secrets = given.get("csi.storage.k8s.io/provisioner-secret-namespace")
         here = namespace in (given.get("clusterID"), secrets)
-        if here and pool in (given.get("pool"), given.get("dataPool")):
+        if here and pool in [given.get(key) for key in _PLACES]:
             found.append(name)
     return sorted(found)

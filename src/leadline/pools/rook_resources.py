@@ -1,22 +1,29 @@
-"""The pools of the study as resources of Rook and StorageClasses.
-
-Sources: Rook's examples (deploy/examples/pool.yaml, pool-ec.yaml, csi/rbd/storageclass-ec.yaml);
-for `repN-virt` ocs-operator's class for virtualization (storageclasses.go): `mounter: rbd`,
-`mapOptions: krbd:rxbounce`, which avoids resends for a wrong checksum when a guest changes a buffer
-during a write, and all image features of the kernel's client.
-"""
+"""Rook's resources in a Kubernetes cluster, and where and how pools are created in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from lightkube.resources.core_v1 import ConfigMap
+
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection, if_allowed
-from leadline.connect.kubernetes.objects import LEADLINE, MANAGED_BY, TOKEN, dns_label, list_kind
+from leadline.connect.kubernetes.client import Connection, api_groups, if_allowed
+from leadline.connect.kubernetes.objects import (
+    LEADLINE,
+    MANAGED_BY,
+    TOKEN,
+    get_object,
+    list_kind,
+)
 from leadline.errors import LeadlineError
+from leadline.inventory.kubernetes.classes import (
+    KMS_CONFIG,
+    RBD,
+    kms_providers,
+)
 from leadline.inventory.kubernetes.kinds import ObjectKind
 from leadline.inventory.kubernetes.models import (
     CephCluster,
@@ -27,14 +34,7 @@ from leadline.inventory.kubernetes.models import (
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.pools.recipes import (
-    Act,
-    Decision,
-    Impossible,
-    Kind,
-    PoolName,
-    counted,
     highest_level,
-    pool_name,
 )
 
 Manifest = Mapping[str, Any]
@@ -45,39 +45,97 @@ _KINDS = (
     ObjectKind.STORAGE_CLASS,
     ObjectKind.NODE,
 )
-# A failure domain can be found without these. deploy/rbac grants the same kinds.
-_OPTIONAL = (ObjectKind.STORAGE_CLUSTER,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RookState:
-    """Rook's resources: raw `pools` by namespace and name, raw `classes` by name."""
+    """Rook's resources: raw `pools` (CephBlockPools and CephFilesystems) by namespace and name, raw
+    `classes` by name.
+
+    `osds`: the place of each OSD by its namespace, CRUSH level -> name; empty where this user may
+    not list Deployments. `unread`: what is needed to choose a failure domain and could not be read,
+    as sentences. `kms`: the providers of key management by the CSI driver's name of each, None
+    where they cannot be read.
+    """
 
     inventory: KubernetesInventory
     pools: Mapping[tuple[str, str], Manifest]
     classes: Mapping[str, Manifest]
+    kms: Mapping[str, str] | None = None
+    osds: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
 
 def read_rook(connection: Connection) -> RookState:
     """Read Rook's resources. Raises LeadlineError: `cluster-unknown`, `kubernetes-unreachable`,
     `kubernetes-denied`."""
     listed = {kind: list_kind(connection, kind) for kind in _KINDS}
-    for kind in _OPTIONAL:
-        found = if_allowed(partial(list_kind, connection, kind))
-        if found is not None:
-            listed[kind] = found
+    unread = []
+    # deploy/rbac grants both kinds.
+    kind = ObjectKind.STORAGE_CLUSTER
+    try:
+        listed[kind] = list_kind(connection, kind)
+    except LeadlineError as error:
+        if error.kind is not errors.KUBERNETES_DENIED:
+            raise
+        if kind.group in api_groups(connection):
+            unread.append(f"{kind.purpose}: {error.fact}; {error.hint}")
+    deployments = if_allowed(partial(list_kind, connection, ObjectKind.DEPLOYMENT)) or ()
+    inventory = kubernetes_inventory({kind.dump: dump_of(items) for kind, items in listed.items()})
+    unread += [
+        f"{gap.what}: {gap.reason}"
+        for gap in inventory.gaps
+        if gap.what.startswith(("Node ", "StorageCluster "))
+    ]
     return RookState(
-        inventory=kubernetes_inventory(
-            {kind.dump: dump_of(items) for kind, items in listed.items()}
-        ),
+        inventory=inventory,
+        osds=_osd_places(deployments),
+        unread=tuple(unread),
         pools={
-            (str(pool["metadata"].get("namespace", "")), str(pool["metadata"]["name"])): pool
-            for pool in listed[ObjectKind.CEPH_BLOCK_POOL]
+            (str(pool["metadata"].get("namespace", "")), str(pool["metadata"]["name"])): {
+                **pool,
+                "kind": kind.kind,
+            }
+            for kind in (ObjectKind.CEPH_FILESYSTEM, ObjectKind.CEPH_BLOCK_POOL)
+            for pool in listed[kind]
         },
         classes={
             str(found["metadata"]["name"]): found for found in listed[ObjectKind.STORAGE_CLASS]
         },
+        kms=_read_kms(connection, listed[ObjectKind.CEPH_CLUSTER]),
     )
+
+
+def _read_kms(connection: Connection, clusters: Sequence[Manifest]) -> Mapping[str, str] | None:
+    """Return the provider of each key management service that ceph-csi knows, by its name."""
+    found: dict[str, str] | None = None
+    for namespace in {str(cluster["metadata"].get("namespace", "")) for cluster in clusters}:
+        read = partial(get_object, connection, ConfigMap, "configmaps", KMS_CONFIG, namespace)
+        stored = if_allowed(read)
+        if stored is not None:
+            found = (found or {}) | kms_providers(stored.data or {})
+    return found
+
+
+# CRUSH levels below root and region, highest first.
+_LEVELS = ("zone", "datacenter", "room", "pod", "pdu", "row", "rack", "chassis", "host")
+# Rook's prefix of the CRUSH location on an OSD's Deployment (operator/ceph/cluster/osd/labels.go).
+_LOCATION = "topology-location-"
+
+
+def _osd_places(deployments: Sequence[Manifest]) -> dict[str, list[Mapping[str, str]]]:
+    """Return the place of each OSD in its CRUSH map, by namespace."""
+    found: dict[str, list[Mapping[str, str]]] = {}
+    for item in deployments:
+        labels = item["metadata"].get("labels") or {}
+        if labels.get("app") == "rook-ceph-osd":
+            places = {
+                key.removeprefix(_LOCATION): str(value)
+                for key, value in labels.items()
+                if key.startswith(_LOCATION)
+            }
+            found.setdefault(str(item["metadata"].get("namespace", "")), []).append(places)
+    return found
 
 
 def is_owned(found: Manifest) -> bool:
@@ -92,7 +150,6 @@ def is_being_deleted(found: Manifest) -> bool:
 
 _RACKS = ("topology.rook.io/rack", "topology.kubernetes.io/rack")
 _LEADERS = ("control-plane", "master")
-_RBD = "rbd.csi.ceph.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +157,9 @@ class Prerequisites:
     """Where and how pools are created in one of Rook's clusters.
 
     All pools get one failure domain: the one that OpenShift Data Foundation found, else the highest
-    of zone, rack and host with three values among the nodes, else with two. `buckets` None: unknown
-    number of values. `device_class` empty: any. New classes copy the parameters of `template`.
+    CRUSH level with three values among Rook's OSDs, else with two. Where Rook does not label its
+    OSDs, zones, racks and hosts of nodes are counted. `buckets` None: unknown number of values.
+    `device_class` empty: any. New classes copy the parameters of `template`.
     """
 
     cluster: CephCluster
@@ -167,16 +225,20 @@ def require_usable(cluster: CephCluster) -> None:
 
 
 def find_prerequisites(
-    inventory: KubernetesInventory,
+    state: RookState,
     cluster: CephCluster,
     *,
     failure_domain: str | None,
     device_class: str | None,
 ) -> Prerequisites:
     """Find the prerequisites. Raises LeadlineError: `usage` where a device class must be named,
-    `class-unsuitable` without a class to copy."""
+    `class-unsuitable` without a class to copy, `cluster-unfit` where the failure domain is unknown
+    because something could not be read."""
+    inventory = state.inventory
     notes: list[str] = []
-    counts = _counts(inventory)
+    osds = state.osds.get(cluster.namespace, ())
+    labelled = bool(osds) and all(osds)
+    counts = _osd_counts(osds) if labelled else _counts(inventory)
     for storage_cluster in inventory.storage_clusters:
         if storage_cluster.namespace == cluster.namespace and storage_cluster.failure_domain:
             counts = {
@@ -185,10 +247,22 @@ def find_prerequisites(
             }
             failure_domain = failure_domain or storage_cluster.failure_domain
     if failure_domain is None:
+        if state.unread and not labelled:
+            raise LeadlineError(
+                errors.CLUSTER_UNFIT,
+                "the failure domain is unknown: not every node and OSD could be read",
+                context=state.unread,
+                hint="a lower level than the cluster's own would be chosen; have it made readable, "
+                "or name the level with --failure-domain",
+            )
         failure_domain = highest_level(counts, "host")
+        source = (
+            f"counted over {len(osds)} OSDs, as Rook labels them"
+            if labelled
+            else "counted over the nodes, since no labels of Rook state where its OSDs are"
+        )
         notes.append(
-            f"failure domain {failure_domain}: counted over the nodes, since Rook does not report "
-            "where its OSDs are (--failure-domain selects another)"
+            f"failure domain {failure_domain}: {source} (--failure-domain selects another)"
         )
     template = _template(inventory, cluster)
     return Prerequisites(
@@ -199,6 +273,16 @@ def find_prerequisites(
         template=template,
         notes=tuple(notes),
     )
+
+
+def _osd_counts(osds: Sequence[Mapping[str, str]]) -> dict[str, int]:
+    """Count the values of each level among OSDs, highest first. A level that some OSD is not in
+    cannot be a failure domain."""
+    return {
+        level: len({places[level] for places in osds})
+        for level in _LEVELS
+        if all(level in places for places in osds)
+    }
 
 
 def _counts(inventory: KubernetesInventory) -> dict[str, int]:
@@ -250,7 +334,7 @@ def _template(inventory: KubernetesInventory, cluster: CephCluster) -> StorageCl
     fitting = [
         storage_class
         for storage_class in inventory.storage_classes
-        if storage_class.provisioner.endswith(_RBD) and is_of_cluster(storage_class, cluster)
+        if storage_class.provisioner.endswith(RBD) and is_of_cluster(storage_class, cluster)
     ]
     if not fitting:
         raise LeadlineError(
@@ -270,215 +354,10 @@ def _template(inventory: KubernetesInventory, cluster: CephCluster) -> StorageCl
 def is_of_cluster(found: StorageClass, cluster: CephCluster) -> bool:
     """Return whether a class creates its volumes in a cluster. Rook identifies a cluster by its
     namespace, which also has its secrets."""
-    parameters = _parameters_of(found)
+    parameters = parameters_of(found)
     secrets = parameters.get("csi.storage.k8s.io/provisioner-secret-namespace")
     return cluster.namespace in (parameters.get("clusterID"), secrets)
 
 
-def _parameters_of(found: StorageClass) -> dict[str, str]:
+def parameters_of(found: StorageClass) -> dict[str, str]:
     return {parameter.name: parameter.value for parameter in found.parameters}
-
-
-POOL = ("ceph.rook.io/v1", "CephBlockPool")
-CLASS = ("storage.k8s.io/v1", "StorageClass")
-PREFIX = "leadline-"
-VIRTUAL_FEATURES = "layering,deep-flatten,exclusive-lock,object-map,fast-diff"
-# Parameters to copy: the cluster, its secrets, and the format of images.
-_COPIED = ("clusterID", "imageFormat", "imageFeatures", "csi.storage.k8s.io/fstype")
-_SECRETS = "-secret-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RookDecision(Decision):
-    """`makes` are objects without labels, the pool before its class."""
-
-    storage_class: str | None = None
-    makes: tuple[Manifest, ...] = ()
-
-
-def class_name(text: str) -> str:
-    """Return, for example, `leadline-rep3`: a class has no namespace, so its name has a prefix."""
-    return dns_label(PREFIX + text)
-
-
-def decide(
-    names: Sequence[PoolName], state: RookState, prerequisites: Prerequisites
-) -> tuple[RookDecision, ...]:
-    """Decide what to do with each name, in their order; a base pool comes before its variants."""
-    wanted: dict[str, PoolName] = {}
-    for name in names:
-        if name.kind is Kind.VIRTUAL:
-            wanted.setdefault(name.base, pool_name(name.base))
-        wanted.setdefault(name.text, name)
-    found: dict[str, RookDecision] = {}
-    for name in sorted(wanted.values(), key=lambda name: name.kind is Kind.ERASURE):
-        try:
-            found[name.text] = _decision(name, state, prerequisites, found)
-        except Impossible as impossible:
-            reason = str(impossible)
-            found[name.text] = RookDecision(name=name.text, act=Act.SKIP, reason=reason)
-    return tuple(found[text] for text in wanted)
-
-
-def _decision(
-    name: PoolName,
-    state: RookState,
-    prerequisites: Prerequisites,
-    found: Mapping[str, RookDecision],
-) -> RookDecision:
-    if name.kind is Kind.CEPHFS:
-        return _cephfs(name, state, prerequisites.cluster)
-    if name.kind is Kind.VIRTUAL:
-        base = found[name.base]
-        if base.act is Act.SKIP:
-            raise Impossible(base.reason)
-        parameters = _parameters(prerequisites, state, name.base)
-        parameters |= {
-            "imageFeatures": VIRTUAL_FEATURES,
-            "mounter": "rbd",
-            "mapOptions": "krbd:rxbounce",
-        }
-        text = f"the pool {name.base}, mapped for virtual machines (krbd:rxbounce)"
-        return _with_class(name, state, prerequisites, text, pool=None, parameters=parameters)
-    device_class = prerequisites.device_class
-    if name.kind is Kind.ENCRYPTED:
-        device_class = _encrypted_class(prerequisites)
-    if prerequisites.buckets is not None and prerequisites.buckets < name.size:
-        raise Impossible(
-            f"{name.text} needs {name.size} failure domains; the cluster has "
-            f"{counted(prerequisites.buckets, prerequisites.domain)}"
-        )
-    parameters = _parameters(prerequisites, state, name.text)
-    if name.kind is Kind.ERASURE:
-        metadata = _metadata_pool(found, prerequisites)
-        parameters |= {"pool": metadata, "dataPool": name.text}
-    over = (
-        counted(prerequisites.buckets, prerequisites.domain)
-        if prerequisites.buckets
-        else f"each {prerequisites.domain}"
-    )
-    text = f"{name.redundancy}, over {over}"
-    if name.kind is Kind.ERASURE:
-        text += f", metadata of its images in {parameters['pool']}"
-    pool = _pool(name, prerequisites, device_class)
-    return _with_class(name, state, prerequisites, text, pool=pool, parameters=parameters)
-
-
-def _with_class(
-    name: PoolName,
-    state: RookState,
-    prerequisites: Prerequisites,
-    text: str,
-    *,
-    pool: Manifest | None,
-    parameters: Mapping[str, str],
-) -> RookDecision:
-    """Return the decision for a pool and its class. Existing objects stay as they are."""
-    made = class_name(name.text)
-    existing = [
-        state.pools.get((prerequisites.namespace, name.text)) if pool else None,
-        state.classes.get(made),
-    ]
-    wanted = [pool, _class(made, parameters, prerequisites, state)]
-    makes = tuple(
-        item
-        for item, found in zip(wanted, existing, strict=True)
-        if item is not None and found is None
-    )
-    deleted = [item for item in existing if item is not None and is_being_deleted(item)]
-    if deleted:
-        raise Impossible(f"its {deleted[0]['kind']} is being removed: wait until it is gone")
-    act = Act.CREATE
-    if not makes:
-        owned = all(is_owned(item) for item in existing if item is not None)
-        act = Act.EXISTS if owned else Act.FOREIGN
-    reason = f"{text}; use it as storageclass:{made}"
-    return RookDecision(name=name.text, act=act, reason=reason, storage_class=made, makes=makes)
-
-
-def _pool(name: PoolName, prerequisites: Prerequisites, device_class: str) -> Manifest:
-    spec: dict[str, Any] = {"failureDomain": prerequisites.domain}
-    if device_class:
-        spec["deviceClass"] = device_class
-    if name.kind is Kind.ERASURE:
-        spec["erasureCoded"] = {"dataChunks": name.k, "codingChunks": name.m}
-    else:
-        spec["replicated"] = {"size": name.size, "requireSafeReplicaSize": True}
-    # Set explicitly, since a cluster may have other defaults.
-    spec["parameters"] = {"min_size": str(name.min_size), "compression_mode": "none"}
-    metadata = {"name": name.text, "namespace": prerequisites.namespace}
-    return {"apiVersion": POOL[0], "kind": POOL[1], "metadata": metadata, "spec": spec}
-
-
-def _class(
-    name: str, parameters: Mapping[str, str], prerequisites: Prerequisites, state: RookState
-) -> Manifest:
-    copied = state.classes[prerequisites.template.name]
-    return {
-        "apiVersion": CLASS[0],
-        "kind": CLASS[1],
-        "metadata": {"name": name},
-        "provisioner": prerequisites.template.provisioner,
-        "parameters": dict(sorted(parameters.items())),
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": copied.get("volumeBindingMode", "Immediate"),
-        "allowVolumeExpansion": True,
-    }
-
-
-def _parameters(prerequisites: Prerequisites, state: RookState, pool: str) -> dict[str, str]:
-    given = state.classes[prerequisites.template.name].get("parameters") or {}
-    copied = {key: str(value) for key, value in given.items() if key in _COPIED or _SECRETS in key}
-    return {**copied, "pool": pool}
-
-
-def _metadata_pool(found: Mapping[str, RookDecision], prerequisites: Prerequisites) -> str:
-    """Return the first replicated pool of the study that exists or is planned, else the pool of
-    the copied class."""
-    for text, decision in found.items():
-        if pool_name(text).kind is Kind.REPLICATED and decision.act is not Act.SKIP:
-            return text
-    return _parameters_of(prerequisites.template).get("pool", "")
-
-
-def _encrypted_class(prerequisites: Prerequisites) -> str:
-    """Return a device class with all OSDs on dm-crypt. Raises Impossible."""
-    if prerequisites.cluster.encrypted:
-        return prerequisites.device_class
-    sets = prerequisites.cluster.device_sets
-    for device_class in dict.fromkeys(
-        devices.device_class for devices in sets if devices.encrypted
-    ):
-        here = [devices for devices in sets if devices.device_class == device_class]
-        if device_class and all(devices.encrypted for devices in here):
-            return device_class
-    raise Impossible("Rook does not configure all OSDs, or all of a device class, on dm-crypt")
-
-
-def _cephfs(name: PoolName, state: RookState, cluster: CephCluster) -> RookDecision:
-    """Return an existing data pool. Rook never removes a data pool from a CephFilesystem
-    (updateFilesystem), so a new one could not be removed."""
-    for filesystem in state.inventory.filesystems:
-        if filesystem.namespace != cluster.namespace:
-            continue
-        for pool in filesystem.data_pools:
-            if pool.spec.size != name.size:
-                continue
-            for storage_class in state.inventory.storage_classes:
-                parameters = _parameters_of(storage_class)
-                placed = parameters.get("pool", filesystem.data_pools[0].name)
-                if (
-                    storage_class.provisioner.endswith("cephfs.csi.ceph.com")
-                    and is_of_cluster(storage_class, cluster)
-                    and parameters.get("fsName") == filesystem.name
-                    and placed == pool.name
-                ):
-                    used = storage_class.name
-                    reason = f"the data pool {pool.name} exists: use storageclass:{used}"
-                    return RookDecision(
-                        name=name.text, act=Act.SAME, reason=reason, storage_class=used
-                    )
-    raise Impossible(
-        "Rook adds data pools to a CephFilesystem but never removes one; "
-        "`leadline pools create --ceph-conf` can"
-    )

@@ -15,7 +15,7 @@ from lightkube import Client
 from lightkube.resources.core_v1 import ConfigMap, Namespace, Pod
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection
+from leadline.connect.kubernetes.client import Connection, if_allowed
 from leadline.connect.kubernetes.objects import get_object, list_kind
 from leadline.connect.kubernetes.pod_shell import PodShell
 from leadline.errors import LeadlineError
@@ -54,16 +54,16 @@ class _Capture:
             self.dumps[kind.dump] = dump_of(items)
 
 
-def capture(connection: Connection) -> Mapping[str, bytes]:
+def capture(connection: Connection, *, in_part: bool = False) -> Mapping[str, bytes]:
     """Return the dumps of a cluster by file name, without secrets, with Ceph's where Rook's toolbox
     runs. Raises LeadlineError: `cluster-unknown`, `kubernetes-unreachable`; `kubernetes-denied`
-    where this user may read nothing."""
+    where this user may read nothing, unless gaps alone are an answer (`in_part`)."""
     found = _Capture()
     _version(found, connection)
     for kind in ObjectKind:
         if kind not in _BY_NAME:
             _kind(found, connection, kind)
-    if not found.dumps.keys() - {VERSION} and found.refused is not None:
+    if not in_part and not found.dumps.keys() - {VERSION} and found.refused is not None:
         raise found.refused
     _namespace(found, connection)
     _config_maps(found, connection)
@@ -173,6 +173,12 @@ def _capture_ceph(found: _Capture, connection: Connection, namespace: str) -> bo
         reason = f"the toolbox got no answer to {', '.join(unanswered)}"
         found.gaps.append(Gap(what="parts of Ceph", reason=reason))
     return True
+
+
+def find_toolbox(connection: Connection, namespace: str) -> Toolbox | None:
+    """Return Rook's toolbox where it runs and pods may be listed. Raises LeadlineError as
+    Connection.ask for other failures."""
+    return if_allowed(lambda: next(_toolboxes(connection, namespace), None))
 
 
 def _toolboxes(connection: Connection, namespace: str) -> Iterator[Toolbox]:

@@ -257,6 +257,8 @@ class _Walk:
 
     def _filesystem(self, mount: MountRow) -> None:
         facts = {"mount_point": mount.mount_point, "options": mount.options}
+        if mount.filesystem == "ceph":  # the kernel's client; ceph-fuse is a FUSE mount
+            facts["server"] = mount.source
         self.layers.append(Layer(kind=LayerKind.FILESYSTEM, name=mount.filesystem, facts=facts))
         below = self._mounted_device(mount)
         if below:

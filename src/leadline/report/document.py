@@ -106,24 +106,6 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """A result at a glance: `value` with its verdict, and what it is a value of."""
-
-    title: str
-    unit: str
-    value: str
-    verdict: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiles:
-    """Results next to each other."""
-
-    tiles: tuple[Tile, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Bullets:
     items: tuple[str, ...]
 
@@ -489,6 +471,28 @@ class Choices:
     options: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A result at a glance: `value` with its verdict, and what it is a value of. A page draws the
+    `changes` behind it in small, or a square for each cell with the worst severity of its findings.
+    """
+
+    title: str
+    unit: str
+    value: str
+    verdict: str
+    note: str
+    changes: DeltaChart | None = None
+    squares: tuple[Severity | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """Results next to each other."""
+
+    tiles: tuple[Tile, ...]
+
+
 Chart = BarChart | LineChart | DeltaChart | HeatMap | StripChart
 Block = (
     Paragraph
@@ -508,13 +512,15 @@ Block = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A page folds `folded` sections, a terminal leaves them out."""
+    """A page folds `folded` sections, a terminal leaves them out. A page has the `result` of a
+    section next to its heading: `Trials: 3 of 24 results vary by more than 10 %`."""
 
     heading: str
     id: str
     blocks: tuple[Block, ...] = ()
     sections: tuple[Section, ...] = ()
     folded: bool = False
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,6 +160,8 @@ def phase_text(phase: Phase) -> str:
     mixed = f" {phase.read_share}/{100 - phase.read_share}" if phase.read_share else ""
     jobs = count_text(phase.numjobs, "job")
     each = " each" if phase.numjobs > 1 else ""
+    if phase.sharing is not None:
+        each = " shared"
     fsync = f", fsync every {phase.fsync}" if phase.fsync else ""
     return (
         f"{phase.pattern.value}{mixed} {format_block_size(phase.block_size)}, "

@@ -306,6 +306,10 @@ class TargetAdapter(Protocol):
         """Replace what was acquired by a new copy, and wait until the old one is gone; only where
         `fresh`. Raises LeadlineError."""
 
+    def recover(self) -> str:
+        """Make runners that were lost anew, with new and empty volumes; say what was made. Empty
+        where none was lost, or none can be made. Raises LeadlineError."""
+
     def prepare(self) -> tuple[RoundTrip, ...]:
         """Apply the target's conditions (the delay of a lab's network) and read them back; empty
         where there are none. Raises OSError or LeadlineError."""

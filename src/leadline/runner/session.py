@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from leadline import errors
@@ -27,12 +28,12 @@ from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
 from leadline.plan.expand import Outcomes, TrialOutcome, grow_plan, next_cells, waiting_targets
 from leadline.plan.groups import PlannedGroup, planned_groups, target_demand
-from leadline.plan.models import Group, Plan, Trial
+from leadline.plan.models import Cell, Group, Plan, Trial
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Noted, RunStarted
 from leadline.runner.ports import problem_from
-from leadline.runner.prefill import prefill
 from leadline.runner.prepared import PreparedTarget, RunRequest
+from leadline.runner.recovery import prefill_anew, run_again
 from leadline.runner.trial import TrialRequest, now, run_trial
 from leadline.text import shortened
 
@@ -290,7 +291,7 @@ class _Session:
         request = self._request
         for target in targets:
             if not request.stop.requested:
-                prefill(request, target, before=before)
+                prefill_anew(request, target, before=before)
         written_at_s = time.monotonic()
         for target in targets:
             if request.plan.prefill and not request.stop.requested:
@@ -325,27 +326,33 @@ class _Session:
             target = request.target(cell.target)
             if target.adapter.fresh and target.name in used:
                 target.adapter.renew()
-                prefill(request, target, before=trial.id)
+                prefill_anew(request, target, before=trial.id)
                 if plan.prefill and not request.stop.requested:
                     target.adapter.settle(time.monotonic())
             used.add(target.name)
             self._left_s -= cell.workload.duration_s
             self._number += 1
-            record = run_trial(
-                request,
-                TrialRequest(
-                    trial=trial,
-                    cell=target.settle_engine(cell),
-                    target=target,
-                    attempt=self._attempts.get(trial.id, 0) + 1,
-                    number=self._number,
-                    count=max(planned, self._number),
-                    left_s=self._left_s,
-                ),
-            )
+            run_attempt = partial(self._run_attempt, trial, cell, max(planned, self._number))
+            record = run_attempt(self._attempts.get(trial.id, 0) + 1)
+            record = run_again(request, target, record, run_attempt)
             yield record
             if record.status is TrialStatus.INTERRUPTED:
                 return
+
+    def _run_attempt(self, trial: Trial, cell: Cell, count: int, attempt: int) -> TrialRecord:
+        target = self._request.target(cell.target)
+        return run_trial(
+            self._request,
+            TrialRequest(
+                trial=trial,
+                cell=target.settle_engine(cell),
+                target=target,
+                attempt=attempt,
+                number=self._number,
+                count=count,
+                left_s=self._left_s,
+            ),
+        )
 
 
 def _asked_s(plan: Plan, trials: Sequence[Trial]) -> float:

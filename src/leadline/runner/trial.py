@@ -172,7 +172,7 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
         # On a StorageClass each client has a volume, and the extent is that of one volume.
         separate = isinstance(target.location, RemoteVolumes)
         clients = 1 if separate else max(1, cell.workload.clients)
-        spans = [phase.size * phase.numjobs * clients for phase in cell.workload.phases]
+        spans = [phase.stretch * clients for phase in cell.workload.phases]
         extent = Extent(
             span_bytes=max(spans, default=0),
             written_bytes=target.written_bytes,

@@ -74,6 +74,9 @@ class LastingTarget:
     def prepare(self) -> tuple[RoundTrip, ...]:
         return ()
 
+    def recover(self) -> str:
+        return ""
+
     def renew(self) -> None:
         raise AssertionError("only a fresh target is renewed")
 

@@ -18,6 +18,7 @@ from lightkube.types import PatchType
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import CacheDrop, ClaimedVolume, Created, RoundTrip, Runner, Runners
+from leadline.connect.kubernetes.client import if_allowed
 from leadline.connect.kubernetes.objects import (
     RunnerGroup,
     claims_of,
@@ -34,13 +35,14 @@ from leadline.connect.kubernetes.pods import (
     ROOT,
     SCRATCH,
     TOPOLOGY_KEYS,
-    USER,
     PodSecurity,
+    PodUser,
     RunnerJob,
     await_pods,
     build_job,
     create_job,
     node_selector,
+    user_of,
 )
 from leadline.connect.kubernetes.survey import (
     find_class,
@@ -50,6 +52,7 @@ from leadline.connect.kubernetes.survey import (
     require_capacity,
     require_place,
     require_quota,
+    require_resources,
 )
 from leadline.connect.shell import CommandResult, Shell, run_repeatable
 from leadline.errors import LeadlineError
@@ -65,6 +68,8 @@ from leadline.units import format_size
 # A file system uses some of its volume for metadata.
 _FILESYSTEM_SHARE = 1.1
 _SHORT_S = 30.0
+# Lost runners of a target are made anew so often in a session.
+_MOST_RECOVERIES = 3
 
 
 class ClassVolumes:
@@ -84,9 +89,17 @@ class ClassVolumes:
     def inspect(self, footprint: Footprint, *, asked: VolumeMode | None) -> None:
         """Raise LeadlineError for an unsuitable class, unsuitable nodes, or too little capacity."""
         connection = self._cluster.connection
-        found = find_class(connection, self.storage_class, self._where)
-        self.mode = mode_for(found, asked, self._where)
-        self._keeps = keeps_volumes(found)
+        found = if_allowed(lambda: find_class(connection, self.storage_class, self._where))
+        if found is None:
+            self._cluster.note(
+                f"this user may not read the StorageClass {self.storage_class!r}: unknown are its "
+                "provisioner, and whether it keeps volumes after use"
+            )
+            # A class of unknown volumes: every one has file systems.
+            self.mode = asked or VolumeMode.FILESYSTEM
+        else:
+            self.mode = mode_for(found, asked, self._where)
+            self._keeps = keeps_volumes(found)
         if self._keeps:
             self._require_patching()
         self._choose_size(footprint)
@@ -114,6 +127,17 @@ class ClassVolumes:
                 f"tolerations, and the label {TOPOLOGY_KEYS[by]} of the nodes",
             )
         return len(found)
+
+    def require_node(self, *, cores: float, memory_bytes: int) -> None:
+        """Raise LeadlineError(`target-invalid`) where no node is large enough for a runner."""
+        require_resources(
+            self._cluster.connection,
+            self.request,
+            self._cluster.settings.node_selector,
+            cores=cores,
+            memory_bytes=memory_bytes,
+            where=self._where,
+        )
 
     def require_quota(self, *, cores: float, memory_bytes: int, claimed_bytes: int) -> None:
         """Raise LeadlineError(`quota-exceeded`); `cores` and `memory_bytes` are per runner. A
@@ -237,6 +261,9 @@ class KubernetesTarget(ABC):
         self.cluster = cluster
         self._volumes = ClassVolumes(target, cluster)
         self._number = number
+        # What could not be removed when runners were made anew; release tries again.
+        self._abandoned: list[Created] = []
+        self._recoveries = 0
         self._run = ""
         self._namespace = ""
         self._journal: Journal | None = None
@@ -322,6 +349,33 @@ class KubernetesTarget(ABC):
             )
         self._start()
 
+    def recover(self) -> str:
+        if not self._is_lost() or self._recoveries >= _MOST_RECOVERIES:
+            return ""
+        self._recoveries += 1
+        if self._stop() and self._created is not None:
+            self._abandoned.append(self._created)
+        self._start()
+        nodes = sorted({runner.node for runner in self._runners})
+        return f"new runners and volumes on {', '.join(nodes)}"
+
+    def _is_lost(self) -> bool:
+        """Whether a runner is lost. One that only does not answer is not."""
+        if self._location is None:
+            return False
+
+        def is_lost(volume: RemoteVolume) -> bool:
+            try:
+                run_repeatable(volume.shell, "true", bound_s=_SHORT_S)
+            except LeadlineError as error:
+                # Too little memory would end new runners in the same way.
+                return error.kind is errors.RUNNER_FAILED and "OOMKilled" not in error.fact
+            return False
+
+        volumes = self._location.volumes
+        with ThreadPoolExecutor(max_workers=len(volumes)) as pool:
+            return any(list(pool.map(is_lost, volumes)))
+
     def settle(self, written_at_s: float) -> None:
         """Wait as long as on Ceph clusters: no client can see when the writes are done."""
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
@@ -338,7 +392,9 @@ class KubernetesTarget(ABC):
 
     def watch(self, folder: Path) -> Watch | None:
         """Write the runners and volumes of the trial; there is nothing to record."""
-        (folder / layout.RUNNERS).write_bytes(layout.encode(Runners(runners=self._runners)))
+        others = self.cluster.other_runs(self._run)
+        record = Runners(runners=self._runners, other_runs=others)
+        (folder / layout.RUNNERS).write_bytes(layout.encode(record))
         return None
 
     @abstractmethod
@@ -365,7 +421,16 @@ class KubernetesTarget(ABC):
         return problems
 
     def release(self) -> tuple[str, ...]:
-        return self._stop()
+        if self._journal is None:
+            return ()
+        problems = list(self._stop())
+        for created in (*self._abandoned,):
+            left = self.cluster.remove(created)
+            problems += left
+            if not left:
+                self._journal.note_removed(created)
+                self._abandoned.remove(created)
+        return tuple(problems)
 
 
 # Pods of an abandoned run end by themselves, a day after the time that the run asks for.
@@ -389,9 +454,19 @@ class StorageClassTarget(KubernetesTarget):
         self._folder_use: list[list[str]] = []
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        settings = self.cluster.settings
+        if settings.image is None:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                "no image is named for the pods that run fio",
+                context=[f"target {self.name!r}", "earlier versions of Leadline had a default"],
+                hint="begin a new run with --runner-image; `leadline kubernetes image build` makes "
+                "an image",
+            )
         size = self._request.runner_size(self.cluster.settings)
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
+        self._volumes.require_node(cores=size.cores, memory_bytes=size.memory_bytes)
         if self._volumes.mode is VolumeMode.BLOCK:
             # A raw device may need user 0, which the strictest level forbids.
             self.cluster.register_security(PodSecurity.BASELINE)
@@ -403,7 +478,8 @@ class StorageClassTarget(KubernetesTarget):
         """Make pods of a normal user, or of root where only root may use a raw device (a runtime
         without `device_ownership_from_security_context`)."""
         block = self._volumes.mode is VolumeMode.BLOCK
-        user = self.cluster.device_user if block else USER
+        usual = self.cluster.pod_user
+        user = (block and self.cluster.device_user) or usual
         shells = self._pods(user)
         if block and user != ROOT and not _usable(shells[0]):
             problems = self._stop()
@@ -421,7 +497,7 @@ class StorageClassTarget(KubernetesTarget):
             folder=SCRATCH,
         )
 
-    def _pods(self, user: int) -> list[PodShell]:
+    def _pods(self, user: PodUser) -> list[PodShell]:
         """Make the Job and wait for its pods."""
         name, token = self._note_created()
         connection, settings = self.cluster.connection, self.cluster.settings
@@ -438,14 +514,14 @@ class StorageClassTarget(KubernetesTarget):
         )
         create_job(connection, build_job(asked, settings), self._namespace)
         pods = await_pods(self._group(token), name)
-        self._note_runners(pods, token, user)
+        self._note_runners(pods, token)
         return [
             PodShell(connection, self._namespace, str(meta.name), str(meta.uid), CONTAINER)
             for meta in (pod.metadata for pod in pods)
             if meta is not None
         ]
 
-    def _note_runners(self, pods: Sequence[Pod], token: str, user: int) -> None:
+    def _note_runners(self, pods: Sequence[Pod], token: str) -> None:
         """Record the nodes of the pods and their volumes, for each trial's folder."""
         claims, settings = self._claims(token), self.cluster.settings
         size = self._request.runner_size(settings)
@@ -459,9 +535,9 @@ class StorageClassTarget(KubernetesTarget):
                     kind="pod",
                     name=str(pod.metadata.name),
                     node=(pod.spec.nodeName if pod.spec else None) or "",
-                    image=settings.image,
+                    image=settings.image or "",
                     image_id=statuses[0].imageID if statuses else "",
-                    user=user,
+                    user=user_of(pod),
                     cores=size.cores,
                     memory_bytes=size.memory_bytes,
                     volume=volume,

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from lightkube import ApiError
+from lightkube.resources.core_v1 import Namespace
 
 from leadline import errors
 from leadline.archive.records import Created
-from leadline.connect.kubernetes.cleanup import Removal
+from leadline.connect.kubernetes.cleanup import Removal, other_runs
 from leadline.connect.kubernetes.client import (
     Connection,
     KubernetesAccess,
+    api_groups,
+    if_allowed,
 )
-from leadline.connect.kubernetes.objects import dns_label, labels_of, new_token
+from leadline.connect.kubernetes.objects import dns_label, get_object, labels_of, new_token
 from leadline.connect.kubernetes.permissions import NAMESPACE_RULES, Rule, require
-from leadline.connect.kubernetes.pods import USER, PodSecurity, build_namespace
+from leadline.connect.kubernetes.pods import (
+    SCC_GROUP,
+    PodSecurity,
+    PodUser,
+    build_namespace,
+    user_of_namespace,
+)
 from leadline.errors import LeadlineError
 from leadline.plan.models import Cluster
 from leadline.plan.target_url import KubernetesCluster
@@ -51,12 +61,37 @@ class OpenKubernetes:
         self.connection = Connection(access_of(settings))
         self.go_on = go_on
         self.note = note
-        # The user that may open a raw block device in a pod; the first runner detects it.
-        self.device_user = USER
+        # The user that may open a raw block device in a pod, where the first runner found another.
+        self.device_user: PodUser | None = None
         self._hurry = hurry
         self._checked: set[Rule] = set()
         self._own: tuple[Created, Journal] | None = None
         self._security = PodSecurity.RESTRICTED
+        # Nodes whose pods did not go in time: no further target waits for them.
+        self._dead_nodes: set[str] = set()
+        self._noted_runs: tuple[str, ...] = ()
+
+    @cached_property
+    def pod_user(self) -> PodUser:
+        """The user of runner pods, as the namespace of runners allows."""
+        name = self.namespace
+        found = if_allowed(lambda: get_object(self.connection, Namespace, "namespaces", name))
+        annotations = (found.metadata.annotations if found and found.metadata else None) or {}
+        openshift = SCC_GROUP in (if_allowed(lambda: api_groups(self.connection)) or ())
+        return user_of_namespace(annotations, openshift=openshift)
+
+    def other_runs(self, run: str) -> tuple[str, ...]:
+        """The other runs with pods at work in this cluster, or in this namespace where this user
+        may not look further. New ones are noted: they take capacity from each other."""
+        found = other_runs(self.connection, run, self.namespace)
+        new = [other for other in found if other not in self._noted_runs]
+        self._noted_runs = found
+        if new:
+            self.note(
+                f"another run is at work in the cluster {self.name}: {', '.join(new)}; both "
+                "measure less than the storage gives"
+            )
+        return found
 
     @property
     def namespace(self) -> str:
@@ -118,14 +153,16 @@ class OpenKubernetes:
                 raise LeadlineError(errors.INTERRUPTED, "stopped while volumes were removed")
 
         bound_s = max(self.settings.ready_s, LEAST_GONE_S)
-        removal = Removal(connection=self.connection, bound_s=bound_s, go_on=go_on)
+        removal = Removal(
+            connection=self.connection, bound_s=bound_s, go_on=go_on, dead_nodes=self._dead_nodes
+        )
         return remove_created(removal, created)
 
     def capture(self) -> Mapping[str, bytes]:
         """The present state of the cluster: raw dumps by file name, without secrets."""
         from leadline.probes.kubernetes import capture
 
-        return capture(self.connection)
+        return capture(self.connection, in_part=True)
 
     def close(self) -> None:
         self.connection.close()

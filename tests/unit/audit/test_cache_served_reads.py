@@ -49,6 +49,15 @@ def test_cache_served_reads_fires_on_a_median_of_memory(
     assert limit in found.message
 
 
+@pytest.mark.parametrize("filesystem", ["nfs4", "ceph"])
+def test_cache_served_reads_fires_below_the_round_trip_of_a_mounted_network(
+    judge: Judge, filesystem: str
+) -> None:
+    stored = Stored("half-cached", record=buffered(0, filesystem=filesystem).record)
+    (found,) = of("cache-served-reads", judge(stored))
+    assert f"a network round trip takes (the file system is {filesystem})" in found.message
+
+
 def test_cache_served_reads_fires_without_a_drop(judge: Judge) -> None:
     """fio's own drop at the start may have worked: it was not checked."""
     stored = Stored("buffered-reread", edit=without_disks, record={"cache_drop": None})

@@ -98,7 +98,7 @@ class TestLauncher:
             tar.extractall(tmp_path / "krew")  # Debian 12's Python has no filter yet
         return tmp_path / "krew" / "kubectl-leadline"
 
-    def _call(self, launcher: Path, *folders: Path) -> tuple[int, str, str]:
+    def _call(self, launcher: Path, *folders: Path, package: str = "") -> tuple[int, str, str]:
         tools = launcher.parent / "tools"
         tools.mkdir(exist_ok=True)
         for name in ("dirname", "readlink", "cat"):
@@ -106,7 +106,7 @@ class TestLauncher:
         path = ":".join(map(str, (*folders, tools)))
         done = subprocess.run(
             ["/bin/sh", str(launcher), "run", "two words"],
-            env={"PATH": path},
+            env={"PATH": path} | ({"LEADLINE_PACKAGE": package} if package else {}),
             capture_output=True,
             text=True,
         )
@@ -133,20 +133,36 @@ class TestLauncher:
         assert self._call(launcher, tmp_path / "bin")[1] == "leadline 2 run two words"
 
     @pytest.mark.parametrize("tool", ["uvx", "pipx"])
-    def test_else_a_tool_that_fetches_this_very_version(
+    def test_else_a_tool_that_runs_the_package_that_the_user_names(
         self, launcher: Path, tmp_path: Path, tool: str
     ) -> None:
         self._stand_in(tmp_path / "bin", tool)
-        status, said, _ = self._call(launcher, tmp_path / "bin")
+        wheel = "/wheels/leadline.whl"
+        status, said, _ = self._call(launcher, tmp_path / "bin", package=wheel)
         assert status == 0
         assert said.startswith(f"{tool} ")
-        assert said.endswith(f"leadline=={__version__} kubectl-leadline run two words")
+        assert said.endswith(f"{wheel} kubectl-leadline run two words")
 
-    def test_else_what_to_install(self, launcher: Path) -> None:
-        status, _, said = self._call(launcher)
-        assert status == 3
-        assert said.startswith("error[environment]: ")
-        assert f"pip install leadline=={__version__}" in said
+    @pytest.mark.parametrize("tool", ["uvx", "pipx"])
+    def test_no_tool_downloads_by_the_name_of_the_program(
+        self, launcher: Path, tmp_path: Path, tool: str
+    ) -> None:
+        self._stand_in(tmp_path / "bin", tool)
+        status, said, errors = self._call(launcher, tmp_path / "bin")
+        assert (status, said) == (3, "")
+        assert errors.startswith("error[environment]: ")
+        assert "LEADLINE_PACKAGE" in errors
+        assert f"leadline=={__version__}" in errors
+
+    def test_a_release_names_its_wheel_with_its_checksum(self, tmp_path: Path) -> None:
+        wheel = f"https://leadline.example/leadline.whl#sha256={'0a' * 32}"
+        assert _rendered(tmp_path, "--package", wheel).returncode == 0
+        with tarfile.open(tmp_path / "kubectl-leadline.tar.gz") as tar:
+            file = tar.extractfile("kubectl-leadline")
+            assert file is not None
+            assert f"package=${{LEADLINE_PACKAGE:-{wheel}}}" in file.read().decode()
+        for wrong in ("leadline", "https://leadline.example/leadline.whl"):
+            assert _rendered(tmp_path, "--package", wrong).returncode == 2
 
 
 def _found(name: str) -> list[Path]:

@@ -100,15 +100,15 @@ def test_the_toolbox_is_found_and_asked() -> None:
 
 def test_pools_are_made_from_what_is_read() -> None:
     (role,) = _roles("pools.yaml")
-    read = (*rook_state._KINDS, *rook_state._OPTIONAL)
+    read = (*rook_state._KINDS, ObjectKind.STORAGE_CLUSTER, ObjectKind.DEPLOYMENT)
     listed = {(one.group, one.plural, "list") for one in read}
     made = {
         (group, plural, verb)
-        for plural, _, group in (name.partition(".") for name in rook_pools._RESOURCES.values())
+        for plural, _, group in (name.partition(".") for _, name in rook_pools._KINDS.values())
         for verb in ("create", "delete", "get")
     }
-    # Who uses a pool, and why Rook does not get on.
-    about = {("", "persistentvolumes", "list"), ("", "events", "list")}
+    # Who uses a pool, why Rook does not get on, and which keys volumes may have.
+    about = {("", "persistentvolumes", "list"), ("", "events", "list"), ("", "configmaps", "get")}
     assert _granted(role) == listed | made | about
 
 

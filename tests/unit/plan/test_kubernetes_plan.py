@@ -11,6 +11,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
 from leadline.plan.target_url import KubernetesCluster
+from tests.conftest import IMAGE
 
 PLAN = """\
 clusters:
@@ -82,12 +83,12 @@ def test_kubernetes_alone_is_kubectls_own_choice(tmp_path: Path, written: str) -
     plan = loaded(
         tmp_path, f"clusters: {{k: {written}}}\ntargets: [storageclass:a]\nprofile: quick\n"
     )
-    assert settings(plan, "k") == KubernetesCluster()
+    assert settings(plan, "k") == KubernetesCluster(image=IMAGE)
 
 
 def test_without_a_word_it_is_kubectls_own_choice(tmp_path: Path) -> None:
     plan = load_plan(None, Overrides(targets=["storageclass:a", "dir:/x"], profiles=["quick"]))
-    assert settings(plan) == KubernetesCluster()
+    assert settings(plan) == KubernetesCluster(image=IMAGE)
     assert [cluster.name for cluster in plan.clusters] == ["kubernetes"]
 
 
@@ -224,3 +225,41 @@ def test_a_broken_cluster_is_a_fault_on_the_command_line_too(tmp_path: Path) -> 
     with pytest.raises(LeadlineError) as caught:
         loaded(tmp_path, text, Overrides(context="x"))
     assert caught.value.kind.code == "plan-invalid"
+
+
+def test_the_image_of_pods_has_no_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "storageclass:fast"
+    plan = f"targets: [{{target: '{url}', name: a}}]"
+    monkeypatch.setenv("LEADLINE_RUNNER_IMAGE", "registry.internal/runner:7")
+    assert settings(loaded(tmp_path, f"{plan}\nprofile: quick\n")).image.endswith("runner:7")
+    given = Overrides(targets=(url,), profiles=("quick",), runner_image="mine:1")
+    assert settings(load_plan(None, given)).image == "mine:1"
+    assert settings(loaded(tmp_path, PLAN), "prod").image == "registry.example/runner@sha256:0123"
+    monkeypatch.delenv("LEADLINE_RUNNER_IMAGE")
+    assert "no image is named for the pods that run fio" in faults(tmp_path, plan)
+    # A virtual machine boots from its own image.
+    machine = f"clusters: {{k: {{kubernetes: {{vm: {{boot: {{container_disk: d}}}}}}}}}}\n{plan}"
+    machine = machine.replace(url, f"{url}?runner=vm")
+    assert settings(loaded(tmp_path, f"{machine}\nprofile: quick\n"), "k").image is None
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("service_account: storage", "the service account 'storage' needs `namespace:`"),
+        ("memory: 12Mi", "12 MiB of memory is too little for 'sequential-1m'"),
+    ],
+)
+def test_what_a_run_would_refuse_is_a_fault(tmp_path: Path, written: str, said: str) -> None:
+    plan = "targets: [{target: 'storageclass:fast', name: a}]"
+    clusters = f"clusters:\n  k:\n    kubernetes:\n      {written}\n"
+    found = faults(tmp_path, clusters + plan)
+    assert said in found
+    assert "plan.yaml:4" in found
+
+
+def test_settings_that_a_run_takes(tmp_path: Path) -> None:
+    plan = "targets: [{target: 'storageclass:fast', name: a}]\nprofile: quick\n"
+    for written in ("service_account: default", "service_account: s, namespace: n", "memory: 64Mi"):
+        text = f"clusters: {{k: {{kubernetes: {{{written}}}}}}}\n{plan}"
+        assert loaded(tmp_path, text).targets

@@ -36,16 +36,23 @@ def options(draw: st.DrawFn) -> dict[str, str]:
             found[key] = draw(st.sampled_from(CHOICES[key]))
         elif key == "count":
             found[key] = str(draw(st.integers(1, MOST_VOLUMES)))
-        elif key == "size":
+        elif key in ("size", "memory"):
             found[key] = f"{draw(st.integers(1, 4096))}Gi"
+        elif key == "cores":
+            found[key] = str(draw(st.integers(1, 64)))
         else:
             found[key] = draw(_NAMES)
     if found.get("runner") != "vm":
-        found.pop("vm", None)
+        for key in ("vm", "io_threads", "bus", "cache", "dedicated"):
+            found.pop(key, None)
     elif found.get("mode") == "filesystem":
         del found["mode"]
     if "node" in found:
         found.pop("zone", None)
+    if found.get("bus", "virtio") != "virtio":
+        found.pop("io_threads", None)
+    if "node" in found or found.get("spread") in found:
+        found.pop("spread", None)
     return found
 
 

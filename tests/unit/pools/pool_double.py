@@ -39,6 +39,7 @@ class ClusterDouble:
         self.keys: dict[str, str] = {}
         self.deletion = deletion
         self.pg_state = "active+clean"
+        self.autoscaled: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self._next = max(names) + 1
 
@@ -48,6 +49,8 @@ class ClusterDouble:
         return json.dumps([*parts, sorted(self.config.items())], sort_keys=True)
 
     def mgr(self, prefix: str, data: bytes = b"", /, **arguments: object) -> bytes:
+        if prefix == "osd pool autoscale-status":
+            return json.dumps(self.autoscaled).encode()
         assert prefix == "pg ls-by-pool", prefix
         pool = self.pools[str(arguments["poolstr"])]
         return json.dumps({"pg_stats": [{"state": self.pg_state}] * pool["pg_num"]}).encode()
@@ -154,9 +157,12 @@ class ClusterDouble:
         pgp_num: int = 32,
         size: int = 0,
         erasure_code_profile: str = "",
+        yes_i_really_mean_it: bool = False,
     ) -> None:
         if pool in self.pools:
             return  # "pool already exists", status 0
+        if size == 1:
+            assert yes_i_really_mean_it
         profile = self.profiles.get(erasure_code_profile, _NOTHING)
         wide = int(profile.get("k", 0)) + int(profile.get("m", 0))
         self.pools[pool] = {
@@ -176,6 +182,10 @@ class ClusterDouble:
     def _osd_pool_set(self, pool: str, var: str, val: str) -> None:
         if var == "allow_ec_overwrites":
             self.pools[pool]["flags_names"] += ",ec_overwrites"
+        elif var == "target_size_ratio":
+            self.pools[pool].setdefault("options", {})[var] = float(val)
+        elif var == "pg_autoscale_mode":
+            self.pools[pool][var] = val
         else:
             self.pools[pool][var] = int(val)
 

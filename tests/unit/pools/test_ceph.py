@@ -12,7 +12,14 @@ from leadline.errors import LeadlineError
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.pools import ceph
-from leadline.pools.ceph import NOTE_KEY, create_pools, explain_denials, recover, remove_pools
+from leadline.pools.ceph import (
+    NOTE_KEY,
+    await_placement_groups,
+    create_pools,
+    explain_denials,
+    recover,
+    remove_pools,
+)
 from leadline.pools.ceph_state import Commands, read_state, steps
 from leadline.pools.recipes import PoolRecipe, decide, pool_name
 from tests.unit.pools.pool_contract import Breaking, PoolContract, quiet, seen
@@ -95,6 +102,36 @@ def test_pools_that_do_not_become_clean_are_undone() -> None:
         create_pools(cluster, recipes("rep2"), note=quiet, warn=quiet, wait_s=0.01)
     assert reported.value.context == ("rep2 0 of 16 active+clean (16 creating+peering)",)
     assert cluster.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "entry", "awaited"),
+    [
+        ("pg_num_target", 32, "rep2 changes from 16 to 32 placement groups"),
+        ("pg_placement_num", 8, "rep2 has placed 8 of 16 placement groups"),
+    ],
+)
+def test_pools_whose_number_of_placement_groups_changes_are_awaited(
+    field: str, entry: int, awaited: str
+) -> None:
+    cluster = ClusterDouble()
+    create_pools(cluster, recipes("rep2"), note=quiet, warn=quiet)
+    cluster.pools["rep2"][field] = entry
+    with pytest.raises(LeadlineError) as reported:
+        await_placement_groups(cluster, ["rep2"], note=quiet, wait_s=0.01)
+    assert reported.value.context == (awaited,)
+
+
+def test_the_autoscaler_is_awaited_where_it_acts() -> None:
+    cluster = ClusterDouble()
+    create_pools(cluster, recipes("rep2"), note=quiet, warn=quiet)
+    entry = {"pool_name": "rep2", "pg_num_final": 128, "would_adjust": True}
+    cluster.autoscaled = [entry | {"pg_autoscale_mode": "warn"}]
+    await_placement_groups(cluster, ["rep2"], note=quiet, wait_s=0.01)
+    cluster.autoscaled = [entry | {"pg_autoscale_mode": "on"}]
+    with pytest.raises(LeadlineError) as reported:
+        await_placement_groups(cluster, ["rep2"], note=quiet, wait_s=0.01)
+    assert reported.value.context == ("rep2 changes from 16 to 128 placement groups",)
 
 
 def test_an_effect_that_cannot_be_read_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from leadline.inventory.ceph.model import (
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.pools.ceph import _is_owned
 from leadline.pools.ceph_state import steps
+from leadline.pools.options import PoolOptions
 from leadline.pools.recipes import (
     STUDY,
     Act,
@@ -103,6 +104,8 @@ def built(
         ("ec-2-1", Kind.ERASURE, 3),
         ("ec-8-3", Kind.ERASURE, 11),
         ("cephfs-rep2", Kind.CEPHFS, 2),
+        ("rep1", Kind.REPLICATED, 1),
+        ("rep3-luks", Kind.LUKS, 3),
         ("rep3-virt", Kind.VIRTUAL, 3),
         ("rep2-enc", Kind.ENCRYPTED, 2),
     ],
@@ -114,8 +117,8 @@ def test_names_say_what_a_pool_is(text: str, kind: Kind, size: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "rep", "rep1", "rep0", "rep11", "rep03", "ec-2", "ec-1-1", "ec-2-0", "ec-30-3",
-     "cephfs-rep3-enc", "cephfs-ec-2-1", "Rep3", "rep3 ", "rep3\n", "rbd", "ec-٢-1"],
+    ["", "rep", "rep1-virt", "cephfs-rep1", "rep0", "rep11", "rep03", "ec-2", "ec-1-1", "ec-2-0",
+     "ec-30-3", "cephfs-rep3-enc", "cephfs-ec-2-1", "Rep3", "rep3 ", "rep3\n", "rbd", "ec-٢-1"],
 )  # fmt: skip
 def test_other_names_are_refused_with_the_forms(text: str) -> None:
     with pytest.raises(LeadlineError) as reported:
@@ -413,3 +416,75 @@ def test_min_size_of_two_coding_chunks_is_one_more_than_k(multi_az: CephInventor
 )
 def test_objects_that_leadline_created(name: str, owned: bool) -> None:
     assert _is_owned(name, {"leadline-a"}, {"10ab"}) is owned
+
+
+# --- options of the user
+
+
+def with_options(inventory: CephInventory, name: str, options: PoolOptions) -> Decision:
+    return of(decide([pool_name(name)], inventory, Marks(), options=options), name)
+
+
+def allowing(inventory: CephInventory, value: str) -> CephInventory:
+    entry = Setting(section="global", name="mon_allow_pool_size_one", value=value)
+    return inventory.model_copy(update={"configuration": (entry,), "file_settings": ()})
+
+
+def test_a_pool_without_copies_needs_two_consents(multi_az: CephInventory) -> None:
+    """The user's, and Ceph's own setting, which Leadline leaves alone."""
+    allowed, consent = allowing(multi_az, "true"), PoolOptions(no_redundancy=True)
+    assert "--no-redundancy" in with_options(allowed, "rep1", PoolOptions()).reason
+    forbidden = with_options(allowing(multi_az, "false"), "rep1", consent)
+    assert (forbidden.act, forbidden.reason.split(" (")[0]) == (
+        Act.SKIP, "the cluster forbids pools of size 1",
+    )  # fmt: skip
+    recipe = with_options(allowed, "rep1", consent).recipe
+    assert recipe is not None
+    created = next(step for step in steps(recipe, "t") if step.prefix == "osd pool create")
+    assert created.arguments["size"] == 1
+    assert created.arguments["yes_i_really_mean_it"] is True
+
+
+def test_images_have_no_metadata_in_a_pool_without_copies(multi_az: CephInventory) -> None:
+    options = PoolOptions(no_redundancy=True)
+    empty = allowing(
+        built(multi_az, places("zone=a/host=1", "zone=b/host=2", "zone=c/host=3")), "1"
+    )
+    answer = decide([pool_name("rep1"), pool_name("ec-2-1")], empty, Marks(), options=options)
+    assert made(answer, "ec-2-1").metadata_pool == "rep3"
+
+
+@pytest.mark.parametrize(
+    ("options", "pg_num", "settings"),
+    [
+        (PoolOptions(pg_num=64), 64, {"min_size": "1", "pg_autoscale_mode": "off"}),
+        (
+            PoolOptions(target_ratio=0.1),
+            None,
+            {"min_size": "1", "pg_autoscale_mode": "on", "target_size_ratio": "0.1"},
+        ),
+    ],
+)
+def test_the_user_or_the_autoscaler_sizes_a_pool(
+    multi_az: CephInventory, options: PoolOptions, pg_num: int | None, settings: dict[str, str]
+) -> None:
+    recipe = with_options(multi_az, "rep2", options).recipe
+    assert recipe is not None
+    given = [step.arguments for step in steps(recipe, "t")]
+    assert next(item.get("pg_num") for item in given if "pool_type" in item) == pg_num
+    assert {item["var"]: item["val"] for item in given if "var" in item} == settings
+
+
+def test_a_profile_is_the_users_and_its_chunks_are_the_names(multi_az: CephInventory) -> None:
+    options = PoolOptions(erasure_profile={"plugin": "isa", "stripe_unit": "16K"})
+    recipe = with_options(multi_az, "ec-2-1", options).recipe
+    assert recipe is not None
+    profile = next(iter(steps(recipe, "t"))).arguments["profile"]
+    assert isinstance(profile, list)
+    assert profile[:4] == ["plugin=isa", "stripe_unit=16K", "k=2", "m=1"]
+
+
+def test_volumes_are_encrypted_in_kubernetes_only(multi_az: CephInventory) -> None:
+    decision = of(asked(multi_az, "rep3-luks"), "rep3-luks")
+    assert (decision.act, decision.recipe) == (Act.SKIP, None)
+    assert "--kube" in decision.reason

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from leadline.errors import LeadlineError
+from leadline.inventory.kubernetes.classes import KEY_ROTATION
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
+from leadline.pools.options import PoolOptions
 from leadline.pools.recipes import pool_name
 from leadline.pools.rook import classes_on, volumes_of
+from leadline.pools.rook_recipes import RookDecision, ceph_pools, decide
 from leadline.pools.rook_resources import (
     Prerequisites,
-    RookDecision,
     RookState,
     choose_cluster,
-    decide,
     find_prerequisites,
     require_usable,
 )
@@ -86,7 +88,7 @@ def seen(
 def prerequisites(state: RookState, **given: str | None) -> Prerequisites:
     cluster = choose_cluster(state.inventory, None)
     asked: dict[str, str | None] = {"failure_domain": None, "device_class": None, **given}
-    return find_prerequisites(state.inventory, cluster, **asked)
+    return find_prerequisites(state, cluster, **asked)
 
 
 def decided(state: RookState, *names: str, **given: str | None) -> dict[str, RookDecision]:
@@ -111,6 +113,34 @@ def test_the_failure_domain_is_the_highest_with_three_buckets(
     found = prerequisites(seen(nodes=nodes))
     assert (found.domain, found.buckets) == (domain, buckets)
     assert "counted over the nodes" in found.notes[0]
+
+
+def osds(places: list[str]) -> RookState:
+    """OSDs as Rook labels their Deployments: `zone/host` each."""
+    at = [dict(zip(("zone", "host"), place.split("/"), strict=True)) for place in places]
+    return replace(seen(nodes=zones(1, each=1)), osds={SPACE: at})
+
+
+def test_the_place_of_osds_goes_before_the_labels_of_nodes() -> None:
+    found = prerequisites(osds(["a/n1", "b/n2", "c/n3", "d/n4"]))
+    assert (found.domain, found.buckets) == ("zone", 4)
+    assert "counted over 4 OSDs" in found.notes[0]
+    assert prerequisites(osds(["a/n1", "a/n2", "b/n3"])).domain == "host"
+    # A cluster in another namespace has no say, and an OSD without labels makes the others useless.
+    apart = osds(["a/n1", "b/n2", "c/n3"])
+    assert prerequisites(replace(apart, osds={"other": apart.osds[SPACE]})).domain == "host"
+    mixed = replace(apart, osds={SPACE: [*apart.osds[SPACE], {}]})
+    assert "counted over the nodes" in prerequisites(mixed).notes[0]
+
+
+def test_a_node_that_cannot_be_read_gives_no_weaker_failure_domain() -> None:
+    state = replace(seen(), unread=("Node n1: status.x is not text",))
+    with pytest.raises(LeadlineError, match="the failure domain is unknown") as raised:
+        prerequisites(state)
+    assert raised.value.context == ("Node n1: status.x is not text",)
+    assert prerequisites(state, failure_domain="zone").domain == "zone"
+    known = replace(osds(["a/n1", "b/n2", "c/n3"]), unread=state.unread)
+    assert prerequisites(known).domain == "zone"
 
 
 def test_a_failure_domain_that_is_named_is_taken() -> None:
@@ -227,7 +257,87 @@ def test_a_data_pool_that_the_filesystem_has_already_is_named() -> None:
     assert found["cephfs-rep3"].reason == (
         "the data pool myfs-data0 exists: use storageclass:cephfs"
     )
-    assert found["cephfs-rep2"].act.value == "skipped"
+    own = found["cephfs-rep2"]
+    assert own.reason == (
+        "its own CephFilesystem, replicated, size 2, over 3 zones; "
+        "use it as storageclass:leadline-cephfs-rep2"
+    )
+    filesystem, storage_class = own.makes
+    assert [pool["replicated"]["size"] for pool in filesystem["spec"]["dataPools"]] == [2]
+    assert filesystem["spec"]["metadataPool"]["replicated"]["size"] == 2
+    assert storage_class["provisioner"] == f"{SPACE}.cephfs.csi.ceph.com"
+    assert storage_class["parameters"]["fsName"] == "cephfs-rep2"
+    assert storage_class["parameters"]["pool"] == ceph_pools(filesystem)[1] == "cephfs-rep2-data"
+
+
+def test_without_a_class_of_cephfs_the_secrets_are_named_as_rook_names_them() -> None:
+    secret = "csi.storage.k8s.io/node-stage-secret"
+    copied = {f"{secret}-name": "rook-csi-rbd-node", f"{secret}-namespace": SPACE}
+    state = seen(classes=[rbd_class("rbd", **copied)])
+    made = decided(state, "cephfs-rep2")["cephfs-rep2"].makes[1]
+    assert made["provisioner"] == f"{SPACE}.cephfs.csi.ceph.com"
+    assert made["parameters"] == {
+        "clusterID": SPACE,
+        "fsName": "cephfs-rep2",
+        "pool": "cephfs-rep2-data",
+        f"{secret}-name": "rook-csi-cephfs-node",
+        f"{secret}-namespace": SPACE,
+    }
+
+
+def test_one_copy_needs_consent_and_holds_no_metadata_of_images() -> None:
+    assert "--no-redundancy" in decided(seen(), "rep1")["rep1"].reason
+    options = PoolOptions(no_redundancy=True)
+    names = [pool_name(name) for name in ("rep1", "ec-2-1")]
+    found = decide(names, seen(), prerequisites(seen()), options)
+    single, erasure = (decision.makes for decision in found)
+    assert single[0]["spec"]["replicated"] == {"size": 1, "requireSafeReplicaSize": False}
+    assert erasure[1]["parameters"]["pool"] == "replicapool"
+
+
+def test_the_users_sizes_and_profile_are_in_the_pools() -> None:
+    names = [pool_name(name) for name in ("rep3", "ec-2-1")]
+
+    def specs(options: PoolOptions) -> list[Any]:
+        found = decide(names, seen(), prerequisites(seen()), options)
+        return [decision.makes[0]["spec"] for decision in found]
+
+    fixed = {"pg_num": "64", "pg_autoscale_mode": "off"}
+    for spec in specs(PoolOptions(pg_num=64)):
+        assert spec["parameters"].items() >= fixed.items()
+    options = PoolOptions(target_ratio=0.49, erasure_profile={"plugin": "isa"})
+    replicated, erasure = specs(options)
+    assert replicated["replicated"]["targetSizeRatio"] == 0.49
+    assert "target_size_ratio" not in replicated["parameters"]
+    assert erasure["parameters"]["target_size_ratio"] == "0.49"
+    assert erasure["erasureCoded"]["algorithm"] == "isa"
+
+
+def luks(state: RookState, **given: Any) -> RookDecision:
+    name = pool_name("rep3-luks")
+    return decide([name], state, prerequisites(state), PoolOptions(**given))[1]
+
+
+def test_volumes_are_encrypted_with_keys_of_a_known_service() -> None:
+    state = replace(seen(), kms={"vault": "vaulttokens", "other": ""})
+    found = luks(state, kms="vault", key_rotation="@weekly")
+    assert found.reason == (
+        "the pool rep3, each volume encrypted with LUKS, keys in vault (vaulttokens), rotated "
+        "@weekly; use it as storageclass:leadline-rep3-luks"
+    )
+    (made,) = found.makes
+    assert made["metadata"]["annotations"] == {KEY_ROTATION: "@weekly"}
+    encrypted = {"encrypted": "true", "encryptionKMSID": "vault", "pool": "rep3"}
+    assert made["parameters"].items() >= encrypted.items()
+    assert "known: other, vault" in luks(state).reason
+    assert "has no key management service 'valut'" in luks(state, kms="valut").reason
+
+
+def test_the_service_of_other_encrypted_classes_is_theirs_too() -> None:
+    others = rbd_class("enc", encrypted="true", encryptionKMSID="vault")
+    found = luks(seen(classes=[rbd_class("plain"), others]))
+    assert "keys in vault (provider unknown)" in found.reason
+    assert luks(seen()).act.value == "skipped"
 
 
 @pytest.mark.parametrize(

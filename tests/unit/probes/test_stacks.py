@@ -214,6 +214,14 @@ def test_a_mount_of_nfs(machine: Machine) -> None:
     assert mount.facts["wsize_bytes"] == "262144"
 
 
+def test_a_mount_of_cephfs_by_the_kernel(machine: Machine) -> None:
+    server = "10.0.0.1:3300,10.0.0.2:3300:/volumes"
+    machine.mount(f"50 27 0:62 / /files rw - ceph {server} rw,name=admin,secret=<hidden>,acl")
+    (mount,) = machine.path("/files/me")
+    assert (mount.kind, mount.name) == (LayerKind.FILESYSTEM, "ceph")
+    assert mount.facts["server"] == server
+
+
 def test_a_dataset_and_the_devices_of_its_pool(machine: Machine) -> None:
     machine.mount("50 27 0:47 / /tank/r4M rw - zfs tank/r4M rw,xattr")
     for number, name in enumerate(("vdd", "vde", "vdf", "vdg")):

@@ -153,3 +153,54 @@ def test_a_target_that_cannot_be_renewed_ends_the_run_and_is_told(run: Run) -> N
     assert outcome.problem is not None
     assert outcome.problem.kind is errors.KUBERNETES_FAILED
     assert len(writer.run.attempts) == 1, "what was measured before it is kept"
+
+
+class LosingFolder(FreshFolder):
+    """A target whose runners are lost before its second and third call; new ones can be made
+    `able` times."""
+
+    fresh = False
+    able = 5
+
+    def present(self) -> bool:
+        self.done.append("present")
+        return self.done.count("present") not in (2, 3) and super().present()
+
+    def recover(self) -> str:
+        if self.done.count("recover") >= self.able:
+            return ""
+        self.done.append("recover")
+        return "a new runner"
+
+
+class HopelessFolder(LosingFolder):
+    able = 1
+
+
+def test_a_trial_whose_runner_is_lost_is_repeated_with_new_data(run: Run) -> None:
+    outcome, writer, targets = run(LosingFolder)
+    assert outcome.status is RunStatus.COMPLETE, outcome.problem
+    assert [one.status for one in outcome.records] == [TrialStatus.COMPLETED] * 3
+    (target,) = targets.values()
+    assert target.done.count("recover") == 2
+    assert target.done.count("settle") == 3
+    # The lost attempts stay in the archive.
+    lost = outcome.records[1].trial
+    attempts = [
+        (one.record.attempt, one.record.status)
+        for one in writer.run.attempts
+        if one.record.trial == lost
+    ]
+    assert attempts[-1] == (3, TrialStatus.COMPLETED)
+    folders = sorted(path.name for path in (writer.path / "trials").iterdir())
+    assert [name[-1] for name in folders if name.startswith(lost)] == ["1", "2", "3"]
+    assert outcome.records[1].extent is not None
+    assert outcome.records[1].extent.written_bytes == 1 << 20
+
+
+def test_a_runner_that_cannot_be_made_anew_leaves_a_failed_trial(run: Run) -> None:
+    outcome, _, targets = run(HopelessFolder)
+    statuses = [one.status for one in outcome.records]
+    assert statuses == [TrialStatus.COMPLETED, TrialStatus.FAILED, TrialStatus.COMPLETED]
+    (target,) = targets.values()
+    assert target.done.count("recover") == 1

@@ -24,6 +24,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "leadline.image" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is missing: name the image of the run, which you build from Containerfile (docs/guides/kubernetes-scheduled.md)" -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
 {{- else -}}
@@ -57,5 +60,35 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.caConfigMap }}
 - {name: ca, mountPath: /etc/leadline-ca, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* The security of a pod. OpenShift's restricted-v2 takes users of the namespace's range alone, and
+chooses where a pod names none. */}}
+{{- define "leadline.podSecurity" -}}
+{{- $security := .Values.podSecurityContext -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- $security = omit $security "runAsUser" "runAsGroup" "fsGroup" -}}
+{{- end -}}
+{{- toYaml $security -}}
+{{- end -}}
+
+{{- define "leadline.volumes" -}}
+- name: results
+  {{- if .Values.results.persistence }}
+  persistentVolumeClaim: {claimName: {{ .Values.results.existingClaim | default (printf "%s-results" (include "leadline.name" .)) }}}
+  {{- else }}
+  emptyDir: {}
+  {{- end }}
+- name: plan
+  projected:
+    sources:
+      - configMap: {name: {{ .Values.existingPlan | default (printf "%s-plan" (include "leadline.name" .)) }}}
+      - configMap: {name: {{ include "leadline.name" . }}-script}
+- name: tmp
+  emptyDir: {sizeLimit: 2Gi}
+{{- with .Values.caConfigMap }}
+- name: ca
+  configMap: {name: {{ . }}}
 {{- end }}
 {{- end -}}

@@ -12,7 +12,7 @@ from leadline.audit.physics import (
     compressing_layer,
     fastest_read,
     may_read_ahead,
-    network_of_job,
+    network_of,
     read_below,
 )
 from leadline.audit.rule import RuleFinding, rule
@@ -55,7 +55,7 @@ _LARGER = (
 @rule("cache-served-reads", "Memory answered reads instead of the storage.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     read = evidence.operation(Op.READ)
-    if read is None or evidence.merged_sections:
+    if read is None or evidence.merged_sections or evidence.job.options.file_op is not None:
         return
     # The most certain test first: one finding is enough.
     tests = (
@@ -316,7 +316,7 @@ def _read_ahead(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
         return None
     if not random_s or not mean or mean * AHEAD > random_s:
         return None
-    network = evidence.trial.network or network_of_job(options)
+    network = network_of(evidence)
     return RuleFinding(
         # Drives read ahead by themselves; behind a network it is a cache on the path.
         severity=Severity.WARNING if network else Severity.INFO,
@@ -334,7 +334,7 @@ def _read_ahead(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
 def _remote_reread(evidence: JobEvidence, read: Operation) -> RuleFinding | None:
     """Test whether remote storage was read many times over: its memory may have answered."""
     span, moved = _laid_out(evidence), _bytes(evidence, read)
-    network = evidence.trial.network or network_of_job(evidence.job.options)
+    network = network_of(evidence)
     if not network or not span or moved is None or moved < REMOTE_OVER * span:
         return None
     return RuleFinding(

@@ -23,7 +23,8 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
         yield from _without_disk(trial)
         if trial.record is None or trial.imported:
             continue  # earlier writes of an imported run are unknown
-        if not any(job.operation(Op.READ) for job in trial.jobs):
+        reading = (job for job in trial.jobs if job.job.options.file_op is None)
+        if not any(job.operation(Op.READ) for job in reading):
             continue
         extent = trial.extent
         if extent is None:

@@ -13,7 +13,13 @@ from typing import Any
 
 from lightkube import ApiError, Client
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Namespace, PersistentVolume, PersistentVolumeClaim
+from lightkube.resources.core_v1 import (
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from lightkube.types import CascadeType
 
 from leadline.connect.kubernetes.client import Connection, if_allowed, poll
@@ -32,23 +38,28 @@ from leadline.connect.kubernetes.objects import (
     events_of,
     format_events,
     get_object,
+    label_value,
     selector,
 )
 from leadline.connect.kubernetes.pods import pods_of
 from leadline.errors import LeadlineError
 
 GONE_WITHIN_S = 300.0
+# The time of a namespace in which pods of a dead node are known to stay.
+_DEAD_S = 10.0
 
 
 @dataclass(kw_only=True)
 class Removal:
     """Removes objects within `bound_s` each; `go_on` raises where the user asked to stop.
 
-    Each method returns the problems as sentences.
+    `dead_nodes` get the nodes whose pods did not go in time. What is on them is deleted and no
+    longer waited for. Each method returns the problems as sentences.
     """
 
     connection: Connection
     bound_s: float = GONE_WITHIN_S
+    dead_nodes: set[str] = field(default_factory=set)
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
@@ -89,7 +100,7 @@ class Removal:
         volumes = _bound_volumes(claims)
         self._delete(Namespace, "namespaces", name)
         found: Any = None
-        for _ in poll(self.bound_s, self.go_on):
+        for _ in poll(_DEAD_S if self.dead_nodes else self.bound_s, self.go_on):
             found = self._owned_namespace(name, token)
             if found is None:
                 return self._wait_for_volumes(volumes)
@@ -107,6 +118,7 @@ class Removal:
         self, namespace: str, token: str, volumes: Sequence[str]
     ) -> tuple[str, ...]:
         left: list[str] = []
+        pods: list[Pod] = []
         bound = dict.fromkeys(volumes)
         for _ in poll(self.bound_s, self.go_on):
             pods = pods_of(self.connection, namespace, token)
@@ -117,11 +129,19 @@ class Removal:
                 *(f"pod {pod.metadata.name}" for pod in pods if pod.metadata),
                 *(f"claim {claim.metadata.name}" for claim in claims if claim.metadata),
             ]
-            if not left:
+            nodes = [pod.spec.nodeName if pod.spec else None for pod in pods]
+            if not left or (nodes and all(node in self.dead_nodes for node in nodes)):
                 break
         if left:
+            self.dead_nodes |= {node for node in _nodes_of(pods) if self._is_dead(node)}
             return (f"the namespace {namespace!r} still has: {', '.join(left)}",)
         return self._wait_for_volumes(bound)
+
+    def _is_dead(self, name: str) -> bool:
+        """Return whether a node is gone or not ready, or may not be read."""
+        node = if_allowed(partial(get_object, self.connection, Node, "nodes", name))
+        conditions = (node.status.conditions if node and node.status else None) or ()
+        return not any(item.type == "Ready" and item.status == "True" for item in conditions)
 
     def _volumes(self, namespace: str, token: str) -> list[str]:
         """Return the names of the PersistentVolumes behind the claims of a token."""
@@ -160,6 +180,27 @@ class Removal:
         except ApiError as error:
             if error.status.code not in (404, 409):
                 raise
+
+
+def _nodes_of(pods: Iterable[Pod]) -> set[str]:
+    return {pod.spec.nodeName for pod in pods if pod.spec and pod.spec.nodeName}
+
+
+def other_runs(connection: Connection, run: str, namespace: str) -> tuple[str, ...]:
+    """Return the runs with active Jobs, but `run`: of the whole cluster, or of a namespace where
+    this user may not look further."""
+
+    def jobs(where: str) -> list[Job] | None:
+        def call(client: Client) -> list[Job]:
+            return list(client.list(Job, namespace=where, labels={**selector()}))
+
+        return if_allowed(lambda: connection.ask("list", "jobs.batch", call, namespace=where))
+
+    found = jobs("*")
+    if found is None:
+        found = jobs(namespace) or []
+    active = {_label(job, RUN) for job in found if job.status and job.status.active}
+    return tuple(sorted(active - {label_value(run), ""}))
 
 
 def _label(found: Any, key: str) -> str:

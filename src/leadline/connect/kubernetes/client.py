@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -234,6 +234,23 @@ def raw_kind(group: str, version: str, plural: str, kind: str, *, namespaced: bo
     once and has typed models of common kinds."""
     base = GenericNamespacedResource if namespaced else GenericGlobalResource
     return type(kind, (base,), {"_api_info": create_api_info(group, version, kind, plural)})
+
+
+def api_groups(connection: Connection) -> dict[str, Sequence[str]]:
+    """Return the API groups that the server serves, with their versions."""
+
+    def call(client: Any) -> Any:
+        # lightkube has no method for them, its HTTP client has.
+        inner = client._client
+        answer = inner._client.get("apis")
+        inner.raise_for_status(answer)
+        return answer.json()
+
+    found = connection.ask("get", "/apis", call)
+    return {
+        str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
+        for group in found.get("groups", ())
+    }
 
 
 def refusal_error(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -115,6 +116,51 @@ class RunnerGroup:
         return None
 
 
+# gRPC codes of a CSI driver that is still at work (external-provisioner, isFinalError), and codes
+# that the same request gets again.
+_AT_WORK = ("Canceled", "DeadlineExceeded", "Unavailable", "Aborted")
+_FINAL = ("InvalidArgument", "OutOfRange", "Unimplemented", "PermissionDenied", "Unauthenticated")
+_CODE = re.compile(r"\bcode = (\w+)")
+# Provisioners try again at once: a failure that passes within this time is ignored.
+PROVISIONING_FAILURE_S = 10.0
+
+
+class _FailedClaims:
+    """Claims of a group for which the provisioner reports failures."""
+
+    def __init__(self, group: RunnerGroup) -> None:
+        self._group = group
+        self._failing_since: dict[str, float] = {}
+
+    def error(self) -> LeadlineError | None:
+        """Return the error for a claim that gets no volume however long it waits, or None."""
+        group = self._group
+        fields = {"reason": "ProvisioningFailed"}
+        failures = list_events(group.connection, group.namespace, fields)
+        if not failures:
+            return None
+        for claim in claims_of(group.connection, group.namespace, group.token):
+            name = str(claim.metadata.name) if claim.metadata else ""
+            events = [event for event in failures if event.involvedObject.name == name]
+            if not events or (claim.status and claim.status.phase == "Bound"):
+                continue
+            code = _CODE.search(max(events, key=_time_of).message or "")
+            if code and code[1] in _AT_WORK:
+                self._failing_since.pop(name, None)
+                continue
+            since = self._failing_since.setdefault(name, time.monotonic())
+            final = code and code[1] in _FINAL
+            if final or time.monotonic() - since >= PROVISIONING_FAILURE_S:
+                return LeadlineError(
+                    errors.VOLUME_PENDING,
+                    f"the volume claim {name!r} gets no volume",
+                    context=format_events(events),
+                    hint="the message is from the provisioner of the StorageClass; correct the "
+                    "class, or ask for what it can provide",
+                )
+        return None
+
+
 class RunnerKind(Protocol[Runner]):
     """What differs between pods and virtual machines while a target starts."""
 
@@ -134,11 +180,15 @@ class RunnerKind(Protocol[Runner]):
 def await_running(group: RunnerGroup, kind: RunnerKind[Runner]) -> tuple[Runner, ...]:
     """Wait until all runners of a group run, and return them. Raises LeadlineError."""
     found: list[Runner] = []
+    claims = _FailedClaims(group)
     for _ in poll(group.bound_s, group.go_on):
         found = kind.list_runners()
         if len(found) == group.count and all(kind.is_running(runner) for runner in found):
             return tuple(found)
         kind.check(found)
+        failed = claims.error()
+        if failed is not None:
+            raise failed
     raise kind.timeout_error(found)
 
 
@@ -171,21 +221,27 @@ def claims_of(connection: Connection, namespace: str, token: str) -> list[Persis
 
 def events_of(connection: Connection, namespace: str, name: str) -> list[Event]:
     """List the events of the object of that name; none where this user may not list events."""
+    return list_events(connection, namespace, {"involvedObject.name": name})
+
+
+def list_events(connection: Connection, namespace: str, fields: Mapping[str, str]) -> list[Event]:
+    """List the events with these fields; none where this user may not list events."""
 
     def call(client: Client) -> list[Event]:
-        return list(client.list(Event, namespace=namespace, fields={"involvedObject.name": name}))
+        return list(client.list(Event, namespace=namespace, fields=dict(fields)))
 
     return if_allowed(lambda: connection.ask("list", "events", call, namespace=namespace)) or []
 
 
+def _time_of(event: Event) -> float:
+    times = (event.lastTimestamp, event.eventTime)
+    return next((moment.timestamp() for moment in times if moment), 0.0)
+
+
 def format_events(events: Sequence[Event], most: int = 4) -> list[str]:
     """Format the last events of an object as lines, warnings first."""
-
-    def order(event: Event) -> tuple[bool, float]:
-        times = (event.lastTimestamp, event.eventTime)
-        return event.type != "Warning", -next((time.timestamp() for time in times if time), 0.0)
-
-    lines = [f"{event.reason}: {event.message}" for event in sorted(events, key=order)]
+    ordered = sorted(events, key=lambda event: (event.type != "Warning", -_time_of(event)))
+    lines = [f"{event.reason}: {event.message}" for event in ordered]
     return list(dict.fromkeys(lines))[:most]
 
 

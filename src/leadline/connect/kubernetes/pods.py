@@ -7,6 +7,7 @@ its deadline.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,8 +62,6 @@ CONTAINER = "runner"
 DEVICE = "/dev/leadline"
 MOUNT = "/leadline/volume"
 SCRATCH = "/leadline/scratch"
-USER = 1000
-ROOT = 0
 # fio's json+ of many jobs and its logs are a few MB.
 _SCRATCH_SIZE = "256Mi"
 # The cluster removes a Job that Leadline could not remove this long after its end.
@@ -76,10 +75,43 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _UNCLAIMED = "waiting for ephemeral volume controller"
 # The scheduler's messages for a claim that is not bound or not created. They stay while the pod
 # waits for the volume on its node.
-_VOLUME_WAITS = ("unbound immediate PersistentVolumeClaims", "v1.PersistentVolumeClaim", _UNCLAIMED)
+_UNBOUND = "unbound immediate PersistentVolumeClaims"
+_VOLUME_WAITS = (_UNBOUND, "v1.PersistentVolumeClaim", _UNCLAIMED)
+# Events of a pod for which a node is being created: by the Cluster Autoscaler, by Karpenter.
+_SCALING = ("TriggeredScaleUp", "Nominated")
 # Reasons of a kubelet without an image.
 _IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 _CONTAINER_ERRORS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+
+@dataclass(frozen=True, slots=True)
+class PodUser:
+    """The user and groups of a pod. None: the platform chooses, as OpenShift does from the range of
+    the namespace."""
+
+    user: int | None
+    group: int | None
+    volumes: int | None
+
+
+USER = PodUser(1000, 1000, 1000)
+ROOT = PodUser(0, 0, 0)
+PLATFORM = PodUser(None, None, None)
+# OpenShift's annotations of a namespace: `FIRST/COUNT` or `FIRST-LAST`; groups may be several.
+_USERS = "openshift.io/sa.scc.uid-range"
+_GROUPS = "openshift.io/sa.scc.supplemental-groups"
+_RANGE = re.compile(r"\s*(\d+)[/-]\d+")
+SCC_GROUP = "security.openshift.io"
+
+
+def user_of_namespace(annotations: Mapping[str, str], *, openshift: bool) -> PodUser:
+    """Return the user that a namespace allows: the first of its range. OpenShift's restricted-v2
+    refuses every other, and chooses where a pod names none."""
+    users = _RANGE.match(annotations.get(_USERS, ""))
+    groups = _RANGE.match(annotations.get(_GROUPS, "")) or users
+    if users is None or groups is None:
+        return PLATFORM if openshift else USER
+    return PodUser(int(users[1]), None, int(groups[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +130,7 @@ class RunnerJob:
     mode: VolumeMode
     size_bytes: int
     deadline_s: int
-    user: int
+    user: PodUser
 
 
 class PodSecurity(StrEnum):
@@ -157,9 +189,9 @@ def _pod(runner: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
         priorityClassName=cluster.priority_class,
         securityContext=PodSecurityContext(
             runAsNonRoot=runner.user != ROOT,
-            runAsUser=runner.user,
-            runAsGroup=runner.user,
-            fsGroup=runner.user,
+            runAsUser=runner.user.user,
+            runAsGroup=runner.user.group,
+            fsGroup=runner.user.volumes,
             fsGroupChangePolicy="OnRootMismatch",
             seccompProfile=SeccompProfile(type="RuntimeDefault"),
         ),
@@ -312,7 +344,7 @@ def _format_end(pod: Pod) -> str:
 def _end_hint(pod: Pod) -> str:
     reason = _format_end(pod)
     if "OOMKilled" in reason:
-        return "give the runner more memory (`memory:` of the cluster in the plan)"
+        return "give the runner more memory (--runner-memory, or `memory:` of the plan's cluster)"
     if "Evicted" in reason or "evict" in reason:
         return "the node lacks something; look at its conditions, or choose another with node="
     if "StartError" in reason:
@@ -362,6 +394,14 @@ def is_running(pod: Pod) -> bool:
         return False
     statuses = status.containerStatuses or ()
     return bool(statuses) and all(status.ready for status in statuses)
+
+
+def user_of(pod: Pod) -> int | None:
+    """Return the uid that the pod's specification names, also where the platform added it."""
+    spec = pod.spec
+    contexts = [item.securityContext for item in spec.containers] if spec else []
+    contexts.append(spec.securityContext if spec else None)  # type: ignore[arg-type]
+    return next((item.runAsUser for item in contexts if item and item.runAsUser is not None), None)
 
 
 def pods_of(connection: Connection, namespace: str, token: str) -> list[Pod]:
@@ -414,6 +454,8 @@ class _Pods:
             late = (
                 problem.unschedulable
                 and not _waits_for_claim(pod)
+                # A class that binds at once: the events of the claim say more, and `ready` bounds.
+                and _UNBOUND not in problem.fact
                 and time.monotonic() > self._give_up
             )
             if problem.final or (late and not self._is_scaling_up(pod)):
@@ -449,7 +491,7 @@ class _Pods:
 
     def _is_scaling_up(self, pod: Pod) -> bool:
         name = str(pod.metadata.name) if pod.metadata else ""
-        return any(event.reason == "TriggeredScaleUp" for event in self._group.events(name))
+        return any(event.reason in _SCALING for event in self._group.events(name))
 
     def _refusal(self, pods: Sequence[Pod]) -> Problem | None:
         """Return why the API server refuses a pod of the Job, or the claim of a pod: by the events
@@ -481,11 +523,17 @@ def _read_refusal(namespace: str, what: str, message: str) -> Problem | None:
     later = "failed calling webhook" in message or "service account" in message
     if not later and not any(word in message for word in ("forbidden", "denied", "admission")):
         return None
+    hint = "the message is from the API server, or from a webhook that it calls"
+    if "security context constraint" in message:
+        hint = (
+            "a raw block device may need root on this cluster: use mode=filesystem, or have an "
+            "administrator apply deploy/openshift/scc.yaml"
+        )
     return Problem(
         f"the cluster does not admit the runner's {what}",
         kind=errors.KUBERNETES_FAILED,
         context=[message],
-        hint="the message is from the API server, or from a webhook that it calls",
+        hint=hint,
         final=not later,
     )
 

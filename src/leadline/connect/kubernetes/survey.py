@@ -20,7 +20,7 @@ from lightkube.resources.storage_v1 import CSIStorageCapacity, StorageClass
 from lightkube.utils.quantity import parse_quantity as parse_decimal
 
 from leadline import errors
-from leadline.connect.kubernetes.client import Connection, if_allowed
+from leadline.connect.kubernetes.client import Connection, api_groups, if_allowed
 from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
 from leadline.connect.kubernetes.objects import list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
@@ -28,7 +28,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
-from leadline.plan.target_url import Toleration, VolumeMode
+from leadline.plan.target_url import Toleration, VolumeMode, VolumeRequest
 from leadline.planning.draft import Published, Quota, Survey
 from leadline.text import shortened
 from leadline.units import format_size
@@ -181,7 +181,9 @@ def require_place(
     """Raise LeadlineError(`target-invalid`) where no node has that name, zone or labels."""
     if not node and not zone and not selector:
         return
-    known = nodes(connection)
+    known = if_allowed(lambda: nodes(connection))
+    if known is None:
+        return  # the scheduler reports a place that does not exist
     names = [name_of(item) for item in known]
     if node and node not in names:
         raise LeadlineError(
@@ -238,6 +240,44 @@ def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
         and one.effect in (None, taint.effect)
         and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
         for one in tolerations
+    )
+
+
+def require_resources(
+    connection: Connection,
+    request: VolumeRequest,
+    selector: Mapping[str, str],
+    *,
+    cores: float,
+    memory_bytes: int,
+    where: list[str],
+) -> None:
+    """Raise LeadlineError(`target-invalid`) where no node of the requested place has so many
+    allocatable cores and so much memory. Nodes that this user may not list are not tested."""
+    wanted = {**selector, **({ZONE: request.zone} if request.zone else {})}
+    known = [
+        node
+        for node in if_allowed(lambda: nodes(connection)) or ()
+        if wanted.items() <= _labels(node).items() and request.node in ("", name_of(node))
+    ]
+    if not known:
+        return
+
+    def room(node: Node) -> tuple[Decimal, Decimal]:
+        most = (node.status.allocatable if node.status else None) or {}
+        return _decimal(most.get("cpu", "0")), _decimal(most.get("memory", "0"))
+
+    # Nodes without a kubelet yet have no figures; a cluster that grows adds more.
+    rooms = [found for found in map(room, known) if any(found)]
+    if not rooms or any(cpu >= cores and memory >= memory_bytes for cpu, memory in rooms):
+        return
+    cpu, memory = (max(values) for values in zip(*rooms, strict=True))
+    largest = f"{float(cpu):g} CPU and {format_size(int(memory))} allocatable"
+    raise LeadlineError(
+        errors.TARGET_INVALID,
+        f"no node is large enough for a runner of {cores:g} CPU and {format_size(memory_bytes)}",
+        context=[*where, f"the largest of {len(rooms)} has {largest}"],
+        hint="ask for less with --runner-cpu and --runner-memory, or for other nodes",
     )
 
 
@@ -318,7 +358,7 @@ _CONSOLES = "subresources.kubevirt.io"
 def require_kubevirt(connection: Connection, where: list[str]) -> None:
     """Raise LeadlineError(`target-unsuitable`) without KubeVirt, with an old one, or without its
     console API."""
-    groups = _groups(connection)
+    groups = api_groups(connection)
     if GROUP not in groups:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
@@ -344,30 +384,13 @@ def require_kubevirt(connection: Connection, where: list[str]) -> None:
 
 def require_imports(connection: Connection, where: list[str]) -> None:
     """Raise LeadlineError(`target-unsuitable`) without CDI, which creates boot disks."""
-    if CDI_GROUP not in _groups(connection):
+    if CDI_GROUP not in api_groups(connection):
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
             f"the cluster {connection.context} creates no boot disks: CDI is missing",
             context=where,
             hint="boot from a container disk (`--vm-image`), or have CDI installed",
         )
-
-
-def _groups(connection: Connection) -> dict[str, Sequence[str]]:
-    """Return the API groups that the server serves, with their versions."""
-
-    def call(client: Any) -> Any:
-        # lightkube has no method for them, its HTTP client has.
-        inner = client._client
-        answer = inner._client.get("apis")
-        inner.raise_for_status(answer)
-        return answer.json()
-
-    found = connection.ask("get", "/apis", call)
-    return {
-        str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
-        for group in found.get("groups", ())
-    }
 
 
 def _too_old(connection: Connection) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from leadline.formats.fio import job_file
 from leadline.plan.footprint import DATA_FILE, Footprint, client_job
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.models import EngineChoice, Phase, Workload
 from leadline.runner.ports import Shape
 
 # In one job the next I/O waits for those in flight before it sleeps until its time
@@ -19,7 +19,6 @@ from leadline.runner.ports import Shape
 _MOST_JOBS = 16
 # fio accepts whole I/Os per second per job; the sum differs from the plan's rate by this at most.
 _ROUNDING = 0.005
-_SEQUENTIAL = (Pattern.READ, Pattern.WRITE, Pattern.RW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ def _growing(name: str, first: int, step: int) -> Variable:
 
 def offset(number: int, phase: Phase) -> Variable:
     """The start of a client's stretch of a device in the phase of that number."""
-    return _growing(f"LEADLINE_OFFSET_{number}", 0, phase.numjobs * phase.size)
+    return _growing(f"LEADLINE_OFFSET_{number}", 0, phase.stretch)
 
 
 def open_loop(phase: Phase, *, splits: bool) -> Mapping[str, object]:
@@ -59,7 +58,7 @@ def open_loop(phase: Phase, *, splits: bool) -> Mapping[str, object]:
         read_share = (50 if phase.read_share is None else phase.read_share) / 100
     rates = (phase.rate_iops * read_share, phase.rate_iops * (1 - read_share))
     jobs, iodepth = phase.numjobs, phase.iodepth
-    if splits and phase.pattern not in _SEQUENTIAL:
+    if splits and not phase.pattern.sequential:
         jobs = _jobs(rates, phase.iodepth * phase.numjobs)
         iodepth = phase.iodepth * phase.numjobs // jobs
     per_job = [max(1, round(rate / jobs)) if rate else 0 for rate in rates]
@@ -145,7 +144,7 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
         "bs": phase.block_size,
         "iodepth": phase.iodepth,
         "numjobs": phase.numjobs,
-        "size": phase.size,
+        "size": phase.part,
         "write_iops_log": phase.name.replace("/", "-"),
         "write_lat_log": phase.name.replace("/", "-"),
     }
@@ -157,15 +156,17 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
         settings["rwmixread"] = phase.read_share
     if phase.fsync:
         settings["fsync"] = phase.fsync
-    if shape is Shape.SPAN:
-        settings["offset_increment"] = phase.size
+    if phase.sharing is not None and shape is Shape.FILES:
+        settings["filename"] = _file(0, fleet)
+    if phase.part < phase.size or (shape is Shape.SPAN and phase.sharing is None):
+        settings["offset_increment"] = phase.part
     if phase.rate_iops is not None:
         # Several jobs may share one file or stretch. Of several files fio 3.33 fails at the end of
         # an open loop (`rate_ddir: Assertion`), so these keep a job each.
-        splits = shape is Shape.SPAN or phase.numjobs == 1
+        splits = shape is Shape.SPAN or phase.stretch == phase.size
         settings |= open_loop(phase, splits=splits)
         if settings["numjobs"] != phase.numjobs:
-            settings["size"] = phase.size * phase.numjobs
+            settings["size"] = phase.stretch
             settings.pop("offset_increment", None)
             if shape is Shape.FILES:
                 settings["filename"] = _file(0, fleet)

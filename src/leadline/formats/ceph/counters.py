@@ -17,6 +17,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from leadline.formats.json_lines import (
     MISSED_OR_SAMPLE,
+    WHEN_USED,
     Converted,
     Count,
     CountKey,
@@ -117,7 +118,8 @@ _OSD_LINE: Final[TypeAdapter[CounterSample]] = TypeAdapter(
         | Annotated[OsdPerf, Tag("<perf>")]
         | Annotated[Missed, Tag("<missed>")],
         Discriminator(_line_kind),
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 
@@ -254,7 +256,8 @@ _IMAGE_LINE: Final[TypeAdapter[ImageSample | Missed]] = TypeAdapter(
     Annotated[
         Annotated[ImageSample, Tag("<sample>")] | Annotated[Missed, Tag("<missed>")],
         MISSED_OR_SAMPLE,
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 

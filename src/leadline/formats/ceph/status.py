@@ -23,7 +23,7 @@ from pydantic import (
     TypeAdapter,
 )
 
-from leadline.formats.json_lines import Converted, line_error, parse_lines
+from leadline.formats.json_lines import WHEN_USED, Converted, line_error, parse_lines
 
 _Integer = Annotated[int, Field(strict=True)]
 _Float = Annotated[FiniteFloat, Field(strict=True)]
@@ -219,7 +219,8 @@ _LINE: Final[TypeAdapter[ClusterSample | _SameLine | MissedSample]] = TypeAdapte
         | Annotated[_SameLine, Tag("<same>")]
         | Annotated[MissedSample, Tag("<missed>")],
         Discriminator(_line_kind),
-    ]
+    ],
+    config=WHEN_USED,
 )
 
 

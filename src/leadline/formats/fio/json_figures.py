@@ -8,13 +8,14 @@ is reported as unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
+from leadline.formats.fio.bin_arrays import Apart, BinArrays, taken_apart
 from leadline.formats.fio.json_text import key_path
 from leadline.formats.result import FormatError, Latency, Note, NoteKind
 from leadline.json_bins import decode_bins
@@ -98,9 +99,10 @@ _US: Final = 1e6
 
 
 class Notes:
-    """Notes on one document."""
+    """Notes on one document, with its bins that are kept apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, bins: Sequence[Apart] = ()) -> None:
+        self.bins = bins
         self._notes: list[Note] = []
         self._unknown: set[tuple[str, str, str]] = set()
         self._more = 0
@@ -228,12 +230,17 @@ def read_latency(
         return None
     reported = entry.count("N")
     counted, histogram = None, None
-    bins = _bins(entry)
-    if bins is not None and bins.values:
+    apart = taken_apart(entry.values.get("bins"), entry.notes.bins)
+    if isinstance(apart, BinArrays):
+        counted = apart.counted
+        if histogram_needed or reported not in (None, counted):
+            scale = 1000 if unit == _US else 1
+            histogram = LatencyHistogram(apart.values * scale, apart.counts.copy())
+    elif (bins := _bins(entry, apart)) is not None and bins.values:
         counted = _counted(bins)
         if counted is not None and (histogram_needed or reported not in (None, counted)):
             histogram = _histogram(bins, unit)
-            if histogram is not None and isinstance(entry.values["bins"], memoryview):
+            if histogram is not None and apart:
                 histogram = histogram.narrow()
     return Latency(
         min_s=entry.scaled("min", unit),
@@ -246,11 +253,10 @@ def read_latency(
     )
 
 
-def _bins(latency: Entry) -> Entry | None:
-    """Read the bins, also those of a large file, which are not decoded yet; None, with a note,
-    where they are not numbers by latency."""
-    text = latency.values.get("bins")
-    if not isinstance(text, memoryview):
+def _bins(latency: Entry, text: memoryview | None) -> Entry | None:
+    """Read the bins, also those of a large file, of which there is only the `text`; None, with a
+    note, where they are not numbers by latency."""
+    if text is None:
         return latency.inner("bins")
     where = key_path(latency.where, "bins")
     try:

@@ -114,7 +114,7 @@ def _no_json(content: bytes) -> FormatError:
 
 
 def _document(found: JsonDocument) -> FioDocument:
-    notes = Notes()
+    notes = Notes(found.bins)
     for repeat in found.repeats:
         _settle(repeat, notes)
     content = Entry(found.content, "$", notes)
@@ -233,22 +233,23 @@ def _job(
     host = "" if name == _ALL_CLIENTS else _host(entry)
     own = entry.inner("job options")
     common = shared.get(host, shared.get("", {}))
+    options = JobOptions(
+        raw={**common, **_texts(own)},
+        # The sum over clients has only the shared options.
+        whole=own is not None or (bool(common) and name != _ALL_CLIENTS),
+    )
     cpu = ("usr_cpu", "sys_cpu") if "usr_cpu" in entry.values else ("usr_cp", "sys_cp")
     return JobResult(
         name=name,
         group=entry.count("groupid") or 0,
         error=_error(entry),
-        options=JobOptions(
-            raw={**common, **_texts(own)},
-            # The sum over clients has only the shared options.
-            whole=own is not None or (bool(common) and name != _ALL_CLIENTS),
-        ),
+        options=options,
         job_runtime_s=entry.scaled("job_runtime", 1e3) or 0.0,
         elapsed_s=entry.number("elapsed") or 0.0,
         user_cpu=entry.scaled(cpu[0], 100),
         system_cpu=entry.scaled(cpu[1], 100),
         depth_levels=_depth_levels(entry),
-        operations=_operations(entry, release, scope=name),
+        operations=_of_files(options, _operations(entry, release, scope=name)),
         host=host,
         steady=_steady(entry, scope=name),
     )
@@ -307,6 +308,18 @@ def _operations(
             part = replace(part, values=values)
         found.append(_operation(op, part, release, scope=scope))
     return tuple(found)
+
+
+def _of_files(options: JobOptions, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    """Return what an engine for files did. fio counts each file as a read of its size, and its time
+    as completion latency (engines/filecreate.c, filestat.c, filedelete.c)."""
+    op = options.file_op
+    if op is None:
+        return operations
+    return tuple(
+        replace(found, op=op, bandwidth_bps=None, io_bytes=None, total=found.completion)
+        for found in operations
+    )
 
 
 def _operation(op: Op, part: Entry, release: tuple[int, int] | None, *, scope: str) -> Operation:

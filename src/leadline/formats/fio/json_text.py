@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import orjson
 
+from leadline.formats.fio.bin_arrays import Apart, cut_out
 from leadline.formats.result import FormatError
-from leadline.json_bins import restore, set_aside
+from leadline.json_bins import set_aside
 
 _BOM: Final = b"\xef\xbb\xbf"
 _QUOTE: Final = ord('"')
@@ -90,9 +91,11 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonDocument:
-    """One object, and the text around it that belongs to no other document."""
+    """One object, and the text around it that belongs to no other document. `bins` are those with
+    a mark in their place (`json_bins`)."""
 
     content: dict[str, Any]
+    bins: Sequence[Apart] = ()
     noise: str = ""
     repeats: tuple[Repeat, ...] = ()
 
@@ -111,9 +114,12 @@ def find_json(
 ) -> JsonText:
     """Find the documents of a text: the objects with a key of `marks`. Other objects and text are
     noise. Objects under a key of `flat` are expected to hold numbers only, which saves time; the
-    result is the same if they do not. In a large text, the value of `bins` is its own text."""
+    result is the same if they do not. Bins are kept apart."""
     if content.startswith(_BOM):
         content = content[len(_BOM) :]
+    without, arrays = cut_out(content)
+    if arrays and (document := _find_one(without, marks, flat)) is not None:
+        return JsonText(documents=(replace(document, bins=arrays),))
     content, bins = set_aside(content)
     found = _find_one(content, marks, flat)
     text = (
@@ -121,9 +127,7 @@ def find_json(
         if found is not None
         else _find_all(content.decode("utf-8", "replace"), marks)
     )
-    for document in text.documents:
-        restore(document.content, bins)
-    return text
+    return replace(text, documents=tuple(replace(one, bins=bins) for one in text.documents))
 
 
 # The same paths are in every document.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from leadline.formats.foreign.warp_csv import is_time_series, parse_time_series
 from leadline.formats.importer import Importer, Result, each_file
 from leadline.formats.result import (
     EngineOutput,
@@ -90,10 +91,12 @@ class _Section:
 
 
 def parse_warp(content: bytes) -> tuple[Result, ...]:
-    """Parse every benchmark in a text. Raises FormatError with condition `empty-result`,
-    `truncated-result` or `unreadable-result`."""
+    """Parse every benchmark in a text or a time series. Raises FormatError with condition
+    `empty-result`, `truncated-result` or `unreadable-result`."""
     if not content.strip():
         raise FormatError.empty("the file is empty")
+    if is_time_series(content):
+        return parse_time_series(content)
     benchmarks: list[list[_Section]] = [[]]
     for section in _sections(split_lines(content)):
         # A total ends a mixed benchmark; an operation comes once in a benchmark.
@@ -232,6 +235,8 @@ def _result(name: str, sections: Sequence[_Section], notes: Sequence[Note]) -> R
 
 
 def _recognises(name: str, head: bytes) -> bool:
+    if is_time_series(head):
+        return True
     text = head.decode("utf-8", "replace")
     if " obj/s" not in text and " * Reqs: " not in text:
         return False
@@ -240,7 +245,7 @@ def _recognises(name: str, head: bytes) -> bool:
 
 IMPORTER = Importer(
     kind=TOOL,
-    summary="warp: the text of a benchmark and of warp analyze",
+    summary="warp: the text of a benchmark and of warp analyze, and the CSV of --analyze.out",
     recognises=_recognises,
     read=each_file(parse_warp),
 )

@@ -285,7 +285,9 @@ def _ceph_facts(volumes: CephVolumes) -> Facts:
     if volumes.encrypted:
         kms = f", KMS {volumes.kms_id}" if volumes.kms_id else ""
         kind = "file" if volumes.kind == "cephfs" else "block"
-        encryption = f"{volumes.encryption_type or kind}{kms}"
+        provider = f" ({volumes.kms_provider})" if volumes.kms_provider else ""
+        rotation = f", keys rotated {volumes.key_rotation}" if volumes.key_rotation else ""
+        encryption = f"{volumes.encryption_type or kind}{kms}{provider}{rotation}"
     return {
         "mounter": (Topic.VOLUMES, volumes.mounter.value),
         "map_options": (Topic.VOLUMES, volumes.map_options),

@@ -128,6 +128,38 @@ def _read_arguments(item: Part) -> ReadAffinity | None:
     return None
 
 
+# Key management of ceph-csi's encrypted volumes: settings by name, as `encryptionKMSID` gives it.
+# Source: ceph-csi examples/kms/vault (csi-kms-connection-details.yaml, kms-config.yaml).
+KMS_CONFIG = "csi-kms-connection-details"
+_KMS_TYPES = ("encryptionKMSType", "KMS_PROVIDER")
+
+
+def kms_providers(data: Mapping[str, object]) -> dict[str, str]:
+    """Return the kind of each key management service, such as `vault`, by its name; empty where
+    the settings do not say."""
+    found = {}
+    for name, text in data.items():
+        try:
+            settings = json.loads(str(text))
+        except (ValueError, RecursionError):
+            settings = {}
+        given = settings if isinstance(settings, dict) else {}
+        found[str(name)] = next((str(given[key]) for key in _KMS_TYPES if key in given), "")
+    return found
+
+
+def _read_kms(objects: Objects) -> dict[str, str]:
+    def read(item: Part) -> dict[str, str]:
+        if item.at("metadata", "name").word != KMS_CONFIG:
+            return {}
+        return kms_providers({name: part.text or "" for name, part in item.at("data").members()})
+
+    found: dict[str, str] = {}
+    for providers in objects.read(ObjectKind.CONFIG_MAP, read):
+        found |= providers
+    return found
+
+
 RBD, CEPHFS = "rbd.csi.ceph.com", "cephfs.csi.ceph.com"
 MAYASTOR, ZFS, LONGHORN = "io.openebs.csi-mayastor", "zfs.csi.openebs.io", "driver.longhorn.io"
 _LOCAL = ("rancher.io/local-path", "openebs.io/local", "kubernetes.io/no-provisioner")
@@ -136,6 +168,8 @@ _DEFAULT = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 _DEFAULT_VIRT = "storageclass.kubevirt.io/is-default-virt-class"
+# The schedule on which csi-addons rotates the keys of a class's volumes.
+KEY_ROTATION = "keyrotation.csiaddons.openshift.io/schedule"
 _FS_TYPE = "csi.storage.k8s.io/fstype"
 _STRIPE = ("stripeUnit", "stripeCount", "objectSize")
 
@@ -145,24 +179,37 @@ def class_reader(
 ) -> Callable[[Part], StorageClass]:
     """Return a reader of StorageClasses; settings of the driver are read from `objects`."""
     affinities = read_affinities(objects, clusters)
+    kms = _read_kms(objects)
 
     def read(item: Part) -> StorageClass:
-        notes = {key: part.on for key, part in item.at("metadata", "annotations").members()}
+        notes = dict(item.at("metadata", "annotations").members())
         parameters = [
             Parameter(name=name, value=part.word) for name, part in item.at("parameters").members()
         ]
         return build(
             StorageClass,
             item,
-            default=any(notes.get(name) for name in _DEFAULT),
-            default_virt=notes.get(_DEFAULT_VIRT, False),
+            default=any(notes[name].on for name in _DEFAULT if name in notes),
+            default_virt=_DEFAULT_VIRT in notes and notes[_DEFAULT_VIRT].on,
             reclaim=item.at("reclaimPolicy").text or "Delete",
             binding=item.at("volumeBindingMode").text or "Immediate",
             parameters=tuple(sorted(parameters, key=lambda parameter: parameter.name)),
-            volumes=_volumes(item.at("provisioner").word, item.at("parameters"), affinities),
+            volumes=_with_keys(
+                _volumes(item.at("provisioner").word, item.at("parameters"), affinities),
+                kms,
+                notes[KEY_ROTATION].word if KEY_ROTATION in notes else "",
+            ),
         )
 
     return read
+
+
+def _with_keys(volumes: Volumes, kms: Mapping[str, str], rotation: str) -> Volumes:
+    """Add where an encrypted class of Ceph has its keys, and how often they are rotated."""
+    if not isinstance(volumes, CephVolumes) or not volumes.encrypted:
+        return volumes
+    provider = kms.get(volumes.kms_id, "")
+    return volumes.model_copy(update={"kms_provider": provider, "key_rotation": rotation})
 
 
 def _volumes(provisioner: str, given: Part, affinities: Affinities) -> Volumes:

@@ -20,6 +20,7 @@ _ANNOTATIONS = frozenset(
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
         "storageclass.kubevirt.io/is-default-virt-class",
+        "keyrotation.csiaddons.openshift.io/schedule",
     }
 )
 _METADATA = ("name", "namespace", "uid", "labels", "generation", "resourceVersion")

@@ -48,7 +48,8 @@ class CephVolumes(Snapshot):
     """An RBD image, or a subvolume of a CephFS.
 
     `data_pool` is set if data has its own pool, as with erasure code. `cluster_id` is ceph-csi's
-    name of the cluster.
+    name of the cluster. `kms_provider` is the kind of the key management service `kms_id`,
+    `key_rotation` the schedule of csi-addons; empty: unknown, none.
     """
 
     kind: Literal["ceph-rbd", "cephfs"]
@@ -63,6 +64,8 @@ class CephVolumes(Snapshot):
     encrypted: bool
     encryption_type: Annotated[str, At("encryptionType")] = ""
     kms_id: Annotated[str, At("encryptionKMSID")] = ""
+    kms_provider: str = ""
+    key_rotation: str = ""
     fs_type: str = ""
     read_affinity: ReadAffinity | None = None
 

@@ -126,9 +126,10 @@ def node_reader(drivers: DriverNodes) -> Callable[[Part], Node]:
 
 
 def _ready(status: Part) -> bool | None:
+    """Return the condition Ready. `Unknown`: the node's kubelet does not report."""
     for condition in status.at("conditions").elements():
         if condition.at("type").text == "Ready":
-            return condition.at("status").on
+            return {"true": True, "false": False}.get(condition.at("status").word.lower())
     return None
 
 

@@ -109,7 +109,7 @@ def _defaults(inventory: KubernetesInventory) -> list[str]:
 def _tiles(inventory: KubernetesInventory) -> Iterator[Tile]:
     """Yield nodes, their resources, StorageClasses, and what provides the volumes."""
     nodes = inventory.nodes
-    away = [node for node in nodes if node.ready is False]
+    away = [node for node in nodes if node.ready is False or node in _silent(nodes)]
     zones = count_text(len(inventory.zones), "zone") if inventory.zones else "no zone labels"
     yield Tile(
         title="Nodes",
@@ -206,6 +206,7 @@ def kubernetes_rows(inventory: KubernetesInventory) -> tuple[tuple[str, str], ..
     cordoned = [node.name for node in nodes if not node.schedulable]
     rows += [
         ("not ready", listed(away)),
+        ("readiness unknown", listed([node.name for node in _silent(nodes)])),
         ("no new pods", listed(cordoned)),
         ("system", _values(nodes, lambda node: node.os_image)),
         ("container runtime", _values(nodes, lambda node: node.runtime)),
@@ -297,7 +298,9 @@ def matters(item: StorageClass) -> list[str]:
 def _ceph_matters(volumes: CephVolumes) -> list[str]:
     affinity = volumes.read_affinity
     near = "reads near copies" if affinity is not None and affinity.enabled else ""
-    kms = f" (KMS {volumes.kms_id})" if volumes.kms_id else ""
+    keys = [f"KMS {volumes.kms_id}" if volumes.kms_id else "", volumes.kms_provider]
+    keys.append(f"keys rotated {volumes.key_rotation}" if volumes.key_rotation else "")
+    kms = f" ({', '.join(filter(None, keys))})" if any(keys) else ""
     data = f"metadata in {volumes.pool}" if volumes.data_pool else ""
     return [
         volumes.mounter.value,
@@ -332,6 +335,14 @@ def _nodes(inventory: KubernetesInventory) -> Section:
     more = len(nodes) - _NODES_SHOWN
     rest = f"{more:,} more are not listed; --format json does." if more > 0 else None
     return section("Nodes", "nodes", shown, rest)
+
+
+def _silent(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes of unknown readiness; none where no node's is known, as in a capture
+    without conditions."""
+    if all(node.ready is None for node in nodes):
+        return []
+    return [node for node in nodes if node.ready is None]
 
 
 def _node_state(node: Node) -> str:

@@ -32,7 +32,7 @@ from leadline.report.document import (
 )
 from leadline.report.render.svg_gauges import gauge, gauge_axis
 from leadline.report.render.svg_lines import line_plot, lines_legend
-from leadline.report.render.svg_rows import panel_legend, row_chart
+from leadline.report.render.svg_rows import panel_legend, row_chart, tile_drawing
 from leadline.report.render.svg_shapes import DEFINITIONS, colour, heat_ratio, level, verdict_style
 from leadline.version import __version__
 
@@ -111,7 +111,7 @@ def _with_shared_axes(page: str) -> str:
     return _AXES.sub(shared, page)
 
 
-_MOST_BULLETS = 5
+_MOST_BULLETS, _MOST_WORDS = 5, 20
 # Parts of the markup, in which no text has quotes: they are escaped.
 _DEFINED = re.compile(r'<g id="([^"]*)">(.*?)</g>')
 _USED = re.compile(r'<use href="#([^"]*)"/>')
@@ -205,6 +205,10 @@ def _needed_style(style: str, body: str, script: str) -> str:
     return _EMPTY_MEDIA.sub("", _STYLE_RULE.sub(needed, style))
 
 
+# Findings of one code and severity with their own sentence, besides the first.
+_MOST_FINDINGS = 6
+
+
 # Compiling takes longer than filling in a small page.
 @cache
 def _environment(ready_to_print: bool) -> Environment:
@@ -218,6 +222,7 @@ def _environment(ready_to_print: bool) -> Environment:
     )
     environment.globals.update(
         paper=ready_to_print,
+        brief=_brief,
         cells=_cells,
         colour=colour,
         panel_legend=panel_legend,
@@ -230,6 +235,7 @@ def _environment(ready_to_print: bool) -> Environment:
         heat_level=level,
         isolated=isolated,
         line_plot=line_plot,
+        most_findings=_MOST_FINDINGS,
         lines_legend=lines_legend,
         file_name=_file_name,
         gauge_axis=lambda column: Markup(gauge_axis(column)),
@@ -238,9 +244,15 @@ def _environment(ready_to_print: bool) -> Environment:
         sentence=sentence,
         shared_legend=_shared_legend,
         slots=_slots,
+        tile_drawing=lambda tile: Markup(tile_drawing(tile)),
         verdict_style=verdict_style,
     )
     return environment
+
+
+def _brief(texts: Sequence[str]) -> tuple[str, ...]:
+    """The sentences that follow a headline; the others follow the first screen."""
+    return tuple(text for text in texts if len(text.split()) <= _MOST_WORDS)[:_MOST_BULLETS]
 
 
 def _source_hash(content: str) -> str:

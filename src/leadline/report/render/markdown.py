@@ -123,7 +123,7 @@ def _render(document: Document, pictures: _Pictures | None) -> str:
 
 
 def _section(section: Section, depth: int, pictures: _Pictures | None) -> Iterable[str]:
-    yield _heading(section.heading, depth)
+    yield _heading(": ".join(filter(None, (section.heading, section.result))), depth)
     yield from _blocks(section.blocks, depth, pictures)
     for inner in section.sections:
         yield ""

@@ -27,7 +27,7 @@ from leadline.report.render.svg_shapes import (
     xml_text,
 )
 
-_PHONE_WIDTH, _PAGE_WIDTH = 250.0, 420.0
+_PANEL_WIDTH, _PHONE_WIDTH, _PAGE_WIDTH = 180.0, 250.0, 420.0
 # Beyond this many points marks would hide their line; a pointer finds them still.
 _MARKED_POINTS = 40
 _WITH_MARKS = (Stroke.MARKED, Stroke.CURVE)
@@ -109,7 +109,7 @@ def _mark(look: Look) -> tuple[str, str]:
 def _axes(chart: LineChart) -> str:
     """Draw both axes, each in an element of its own: a page draws equal ones once."""
     parts = ['<g class="axes">']
-    narrow = fitting(chart.x, _PHONE_WIDTH)
+    narrow = fitting(chart.x, _PANEL_WIDTH if chart.panel else _PHONE_WIDTH)
     wide = fitting(chart.x, _PAGE_WIDTH)
     for x in (at(chart.x, value) for value, _ in chart.x.ticks):
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="0" y2="100%"/>')

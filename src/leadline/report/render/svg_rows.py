@@ -22,6 +22,7 @@ from leadline.report.document import (
     StripChart,
     StripRow,
     StripTrack,
+    Tile,
 )
 from leadline.report.render.svg_shapes import (
     SYMBOLS,
@@ -35,6 +36,7 @@ from leadline.report.render.svg_shapes import (
     shape,
     share,
     titled,
+    verdict_class,
     verdict_mark,
     verdict_style,
     within,
@@ -342,6 +344,44 @@ def _legend(chart: StripChart) -> tuple[tuple[str, str], ...]:
 
 
 # --- changes ------------------------------------------------------------------------------------
+
+# Pixels of a tile's drawing: its rows become narrower where there are many. Squares have a row.
+_TILE_HEIGHT, _TILE_ROW = 40.0, 7.0
+_SQUARE, _SQUARES_IN_ROW = 11.0, 20
+
+
+def tile_drawing(tile: Tile) -> str:
+    """Draw the changes of a tile as lines and dots, or its cells as squares; empty without any."""
+    if tile.changes is not None:
+        scale, rows = tile.changes.scale, tile.changes.rows
+        step = min(_TILE_ROW, _TILE_HEIGHT / max(1, len(rows)))
+        height = step * len(rows)
+        zero = at(scale, 1.0)
+        drawing = f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="{height:g}"/>'
+        for number, row in enumerate(rows):
+            if row.ratio is None:
+                continue
+            style, middle = verdict_class(row.verdict), f"{step * (number + 0.5):.3g}"
+            if row.interval:
+                low, high = (at(scale, end) for end in row.interval)
+                drawing += (
+                    f'<line class="{style}" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>'
+                )
+            drawing += (
+                f'<circle class="{style}" cx="{at(scale, row.ratio)}" cy="{middle}" r="2.5"/>'
+            )
+        return f'<svg class="small" height="{height:g}" aria-hidden="true">{drawing}</svg>'
+    squares = []
+    for number, severity in enumerate(tile.squares[: 3 * _SQUARES_IN_ROW]):
+        x, y = _SQUARE * (number % _SQUARES_IN_ROW), _SQUARE * (number // _SQUARES_IN_ROW)
+        style = severity.value if severity else "accepted"
+        squares.append(
+            f'<rect class="{style}" x="{x + 0.5:g}" y="{y + 0.5:g}" width="8" height="8"/>'
+        )
+    if not squares:
+        return ""
+    height = _SQUARE * (1 + (len(squares) - 1) // _SQUARES_IN_ROW)
+    return f'<svg class="small" height="{height:g}" aria-hidden="true">{"".join(squares)}</svg>'
 
 
 def _delta(chart: DeltaChart, row: DeltaRow) -> Row:

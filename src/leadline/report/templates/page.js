@@ -333,6 +333,7 @@
   };
   for (const table of all(".scroll table:not(.dots):not(.heat)")) {
     const caption = table.createCaption();
+    if (!caption.textContent) caption.className = "bare";
     for (const form of ["TSV", "Markdown"]) {
       const write = () => copied(table, form === "Markdown");
       copyButton(caption, form, "table", () => navigator.clipboard.writeText(write()));

@@ -9,8 +9,8 @@ import pytest
 
 from leadline import errors
 from leadline.connect.kubernetes import client
-from leadline.connect.kubernetes.cleanup import Removal
-from leadline.connect.kubernetes.objects import MANAGED_BY, TOKEN
+from leadline.connect.kubernetes.cleanup import Removal, other_runs
+from leadline.connect.kubernetes.objects import MANAGED_BY, RUN, TOKEN
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import ApiDouble, World
 
@@ -200,3 +200,49 @@ def test_another_user_may_call_it_off(api: ApiDouble, world: World, tmp_path: Pa
 
     with pytest.raises(LeadlineError, match="stopped"):
         Removal(connection=api.connection(tmp_path), go_on=go_on).job("ns", "mine", "t1")
+
+
+def node_condition(status: str) -> dict[str, object]:
+    return {"conditions": [{"type": "Ready", "status": status}]}
+
+
+def test_a_dead_node_is_waited_for_once(
+    api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls: list[float] = []
+
+    def counted(bound_s: float, *rest: object) -> object:
+        for turn in range(5):
+            polls.append(bound_s)
+            yield turn
+
+    monkeypatch.setattr("leadline.connect.kubernetes.cleanup.poll", counted)
+    cascade(world, keep=("pods", "persistentvolumeclaims", "persistentvolumes"))
+    for name, labels in (("mine", MINE), ("other", OTHERS)):
+        spec = {"nodeName": "n1", "containers": []}
+        world.add("pods", name, "ns", labels=labels, spec=spec)
+    world.add("nodes", "n1", status=node_condition("Unknown"))
+    once = removal(api, tmp_path)
+    (first,) = once.job("ns", "mine", "t1")
+    assert "still has: pod mine" in first
+    assert (len(polls), once.dead_nodes) == (5, {"n1"})
+    (second,) = once.job("ns", "other", "t2")
+    assert "still has: pod other" in second
+    assert len(polls) == 6
+    # What a user removed or a slow node kept is another matter.
+    world.add("nodes", "n1", status=node_condition("True"))
+    slow = removal(api, tmp_path)
+    slow.job("ns", "mine", "t1")
+    assert slow.dead_nodes == set()
+
+
+def test_other_runs_are_those_with_pods_at_work(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    for name, run, active in (("a", "perf-1", 1), ("b", "perf-2", 2), ("c", "perf-3", 0)):
+        labels = {MANAGED_BY: "leadline", RUN: run}
+        world.add("jobs", name, "elsewhere", labels=labels, status={"active": active})
+    with api.connection(tmp_path) as connection:
+        assert other_runs(connection, "perf-1", "ns") == ("perf-2",)
+        world.denied.add(("list", "jobs"))
+        assert other_runs(connection, "perf-1", "ns") == ()

@@ -7,6 +7,7 @@ import pytest
 from leadline.connect.kubernetes.permissions import (
     NAMESPACE_RULES,
     OPTIONAL,
+    RETAIN_RULES,
     RUN_RULES,
     Rule,
     is_allowed,
@@ -32,7 +33,7 @@ def saying(refused: set[tuple[str, str]]) -> object:
 def test_all_that_is_missing_is_reported_at_once_with_the_rules(
     api: ApiDouble, tmp_path: Path
 ) -> None:
-    api.say = saying({("create", "jobs"), ("get", "pods/exec"), ("get", "nodes")})  # type: ignore[assignment]
+    api.say = saying({("create", "jobs"), ("get", "pods/exec"), ("get", "pods")})  # type: ignore[assignment]
     with api.connection(tmp_path) as connection, pytest.raises(LeadlineError) as caught:
         require(connection, RUN_RULES, "mine")
     error = caught.value
@@ -42,11 +43,12 @@ def test_all_that_is_missing_is_reported_at_once_with_the_rules(
     assert "and 2 more" in error.fact
     assert '{apiGroups: ["batch"], resources: ["jobs"], verbs: ["create"]}' in reported
     assert '{apiGroups: [""], resources: ["pods/exec"], verbs: ["get"]}' in reported
-    assert '{apiGroups: [""], resources: ["nodes"], verbs: ["get"]}' in reported
+    assert '{apiGroups: [""], resources: ["pods"], verbs: ["get"]}' in reported
 
 
 def test_what_a_run_does_without_is_not_missed(api: ApiDouble, tmp_path: Path) -> None:
-    lost = {("list", name.partition(".")[0]) for name in OPTIONAL}
+    lost = {(rule.verb, rule.resource) for rule in OPTIONAL}
+    assert {("list", "nodes"), ("get", "storageclasses"), ("list", "events")} <= lost
     api.say = saying(lost)  # type: ignore[assignment]
     with api.connection(tmp_path) as connection:
         require(connection, RUN_RULES, "mine")
@@ -55,11 +57,10 @@ def test_what_a_run_does_without_is_not_missed(api: ApiDouble, tmp_path: Path) -
 def test_only_what_is_of_a_namespace_is_asked_with_one(api: ApiDouble, tmp_path: Path) -> None:
     api.say = saying(set())  # type: ignore[assignment]
     with api.connection(tmp_path) as connection:
-        require(connection, (*NAMESPACE_RULES, *RUN_RULES), "mine")
+        require(connection, (*NAMESPACE_RULES, *RETAIN_RULES, *RUN_RULES), "mine")
     found = [asked.body["spec"]["resourceAttributes"] for asked in api.asked]
     of_all = {item["resource"] for item in found if not item.get("namespace")}
-    assert {"nodes", "namespaces", "storageclasses"} <= of_all
-    assert not of_all & {"pods", "jobs", "persistentvolumeclaims"}
+    assert of_all == {"namespaces", "persistentvolumes"}
 
 
 def test_a_subresource_is_asked_as_one(api: ApiDouble, tmp_path: Path) -> None:

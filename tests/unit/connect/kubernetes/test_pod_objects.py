@@ -8,12 +8,15 @@ import pytest
 
 from leadline.connect.kubernetes.objects import labels_of
 from leadline.connect.kubernetes.pods import (
+    PLATFORM,
     ROOT,
     USER,
     PodSecurity,
+    PodUser,
     RunnerJob,
     build_job,
     build_namespace,
+    user_of_namespace,
 )
 from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest, volume_request
 
@@ -23,7 +26,7 @@ LABELS = labels_of("perf-1", "abc", 1)
 def asked(
     request: VolumeRequest | None = None,
     mode: VolumeMode = VolumeMode.BLOCK,
-    user: int = USER,
+    user: PodUser = USER,
 ) -> RunnerJob:
     return RunnerJob(
         name="leadline-1-fast-abc",
@@ -71,6 +74,37 @@ def test_a_pod_of_root_says_so() -> None:
     security = pod_of(made(asked(user=ROOT)))["securityContext"]
     assert security["runAsUser"] == 0
     assert security["runAsNonRoot"] is False
+
+
+USERS = "openshift.io/sa.scc.uid-range"
+GROUPS = "openshift.io/sa.scc.supplemental-groups"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "openshift", "user"),
+    [
+        ({}, False, USER),
+        ({}, True, PLATFORM),
+        ({USERS: "1000650000/10000"}, True, PodUser(1000650000, None, 1000650000)),
+        (
+            {USERS: "1000650000-1000659999", GROUPS: "1000700000/10000,5/3"},
+            True,
+            PodUser(1000650000, None, 1000700000),
+        ),
+        ({USERS: "everyone"}, True, PLATFORM),
+        ({USERS: ""}, False, USER),
+    ],
+)
+def test_the_user_is_the_first_of_the_namespaces_range(
+    annotations: dict[str, str], openshift: bool, user: PodUser
+) -> None:
+    assert user_of_namespace(annotations, openshift=openshift) == user
+
+
+def test_where_the_platform_chooses_the_pod_names_no_user() -> None:
+    security = pod_of(made(asked(user=PLATFORM)))["securityContext"]
+    assert not {"runAsUser", "runAsGroup", "fsGroup"} & security.keys()
+    assert security["runAsNonRoot"] is True
 
 
 def test_as_many_pods_as_volumes_at_once_and_none_is_replaced() -> None:

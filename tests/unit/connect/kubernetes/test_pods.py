@@ -11,7 +11,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
 
 from leadline import errors
-from leadline.connect.kubernetes import pods
+from leadline.connect.kubernetes import objects, pods
 from leadline.connect.kubernetes.objects import TOKEN, RunnerGroup
 from leadline.connect.kubernetes.pods import await_pods, create_job, pods_of
 from leadline.errors import LeadlineError
@@ -164,12 +164,13 @@ def test_a_pod_without_a_node_is_given_up_before_the_bound(
     assert NO_CPU in error.fact
 
 
+@pytest.mark.parametrize("reason", ["TriggeredScaleUp", "Nominated"])
 def test_a_pod_for_which_a_node_is_made_is_waited_for(
-    api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     monkeypatch.setattr(pods, "UNSCHEDULABLE_S", 0.0)
     add_pod(world, 0, unscheduled(NO_CPU))
-    add_event(world, "job-0", "TriggeredScaleUp", "pod triggered scale-up", "Normal")
+    add_event(world, "job-0", reason, "pod triggered scale-up", "Normal")
     turns: list[int] = []
 
     def go_on() -> None:
@@ -180,18 +181,61 @@ def test_a_pod_for_which_a_node_is_made_is_waited_for(
     assert awaited(api, tmp_path, bound_s=30, go_on=go_on) == ["job-0"]
 
 
+def add_unbound(world: World) -> None:
+    """A pod of a class that binds at once, and its claim without a volume."""
+    message = "pod has unbound immediate PersistentVolumeClaims"
+    add_pod(world, 0, unscheduled(f"0/1 nodes are available: {message}."))
+    status = {"phase": "Pending"}
+    world.add("persistentvolumeclaims", "job-0-volume", "ns", labels=MINE, status=status)
+
+
+def test_a_class_that_binds_at_once_may_be_late(
+    api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pods, "UNSCHEDULABLE_S", 0.0)
+    monkeypatch.setattr(objects, "PROVISIONING_FAILURE_S", 0.0)
+    add_unbound(world)
+    at_work = "rpc error: code = DeadlineExceeded desc = still cloning"
+    add_event(world, "job-0-volume", "ProvisioningFailed", at_work)
+    add_event(world, "of-another-user", "ProvisioningFailed", "rpc error: code = Internal")
+    turns: list[int] = []
+
+    def go_on() -> None:
+        turns.append(1)
+        if len(turns) == 4:
+            add_pod(world, 0, runs())
+
+    assert awaited(api, tmp_path, bound_s=30, go_on=go_on) == ["job-0"]
+
+
+@pytest.mark.parametrize(
+    ("message", "grace_s"),
+    [
+        ("rpc error: code = InvalidArgument desc = no pool 'x'", 600.0),
+        ("failed to provision volume: the disk is full", 0.0),
+    ],
+)
+def test_a_failure_of_the_provisioner_is_reported_before_the_bound(
+    api: ApiDouble,
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    message: str,
+    grace_s: float,
+) -> None:
+    monkeypatch.setattr(objects, "PROVISIONING_FAILURE_S", grace_s)
+    add_unbound(world)
+    add_event(world, "job-0-volume", "ProvisioningFailed", message)
+    error = raised(api, tmp_path, bound_s=600)
+    assert error.kind is errors.VOLUME_PENDING
+    assert "'job-0-volume' gets no volume" in error.fact
+    assert f"ProvisioningFailed: {message}" in error.context
+
+
 def test_a_volume_that_stays_pending_is_reported_with_its_events(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
-    message = "pod has unbound immediate PersistentVolumeClaims"
-    add_pod(world, 0, unscheduled(f"0/1 nodes are available: {message}."))
-    world.add(
-        "persistentvolumeclaims",
-        "job-0-volume",
-        "ns",
-        labels=MINE,
-        status={"phase": "Pending"},
-    )
+    add_unbound(world)
     add_event(world, "job-0-volume", "ProvisioningFailed", "rpc error: pool is full")
     error = raised(api, tmp_path)
     assert error.kind is errors.VOLUME_PENDING

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightkube.resources.storage_v1 import StorageClass
 
+from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.survey import (
     FOLDERS_ONLY,
     ZONE,
@@ -20,9 +21,10 @@ from leadline.connect.kubernetes.survey import (
     require_capacity,
     require_place,
     require_quota,
+    require_resources,
 )
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import VolumeMode
+from leadline.plan.target_url import VolumeMode, VolumeRequest
 from tests.unit.connect.kubernetes.api_double import (
     Answer,
     ApiDouble,
@@ -208,3 +210,36 @@ def test_a_class_that_is_not_there_is_reported_with_the_nearest(
     assert "has no StorageClass 'fats'" in caught.value.fact
     assert "StorageClasses: fast, slow" in caught.value.context
     assert caught.value.hint == "did you mean storageclass:fast?"
+
+
+def sized(name: str, cpu: str, memory: str, **labels: str) -> dict[str, object]:
+    return {**node(name, **labels), "status": {"allocatable": {"cpu": cpu, "memory": memory}}}
+
+
+def test_a_runner_fits_on_one_node(api: ApiDouble, tmp_path: Path) -> None:
+    small, large = sized("n1", "3500m", "8Gi", disk="ssd"), sized("n2", "16", "64Gi")
+    unknown = node("n3")
+
+    def refused(request: VolumeRequest, selector: dict[str, str], cores: float) -> LeadlineError:
+        with api.connection(tmp_path) as connection:
+            return raised(lambda: fits(connection, request, selector, cores))
+
+    def fits(
+        connection: Connection, request: VolumeRequest, selector: dict[str, str], cores: float
+    ) -> None:
+        require_resources(
+            connection, request, selector, cores=cores, memory_bytes=4 * GIB, where=["target 'a'"]
+        )
+
+    api.say = lambda asked: listing(small, large, unknown)
+    with api.connection(tmp_path) as connection:
+        fits(connection, VolumeRequest(), {}, 16)
+        fits(connection, VolumeRequest(node="n1"), {}, 3.5)
+        fits(connection, VolumeRequest(node="n3"), {}, 400)  # nothing is known of it
+    error = refused(VolumeRequest(), {}, 16.5)
+    assert error.kind.code == "target-invalid"
+    assert "the largest of 2 has 16 CPU and 64 GiB allocatable" in error.context
+    assert "largest of 1 has 3.5 CPU" in str(refused(VolumeRequest(), {"disk": "ssd"}, 4))
+    api.say = lambda asked: refusal(403, DENIED)
+    with api.connection(tmp_path) as connection:
+        fits(connection, VolumeRequest(), {}, 400)

@@ -18,6 +18,7 @@ RECORDED = IMPORTS / "warp"
 GET = (RECORDED / "get.txt").read_bytes()
 MIXED = (RECORDED / "mixed.txt").read_bytes()
 OLD = (RECORDED / "analyze-old.txt").read_bytes()
+SERIES = (RECORDED / "mixed-analyze.csv").read_bytes()
 
 
 def test_a_benchmark_of_one_operation() -> None:
@@ -121,3 +122,62 @@ def test_its_files_are_recognised() -> None:
     assert all(IMPORTER.recognises("any", content) for content in (GET, MIXED, OLD))
     assert not IMPORTER.recognises("any", b"Report: GET\n")
     assert not IMPORTER.recognises("any", b"5 obj/s\n")
+
+
+# --- the time series of --analyze.out ------------------------------------------------------------
+
+
+def test_a_time_series_of_a_mixed_benchmark() -> None:
+    """Three segments of a second: 90, 100 and 110 GETs, 30, 32 and 28 PUTs of 1 MiB."""
+    assert IMPORTER.recognises("x.csv", SERIES)
+    (result,) = parse_warp(SERIES)
+    read, write = job_of(result).operations
+    assert result.workload == "mixed"
+    assert (read.op, read.iops, write.op, write.iops) == (Op.READ, 100, Op.WRITE, 30)
+    assert (read.total_ios, read.bandwidth_bps, read.runtime_s) == (300, 100 << 20, 3)
+    assert [(window.end_s, window.value) for window in result.windows[Op.WRITE]] == [
+        (1, 30),
+        (2, 32),
+        (3, 28),
+    ]
+    facts = [note.fact for note in output_of(result).notes]
+    assert facts == ["the segments of a single host"] * 2 + ["STAT of the benchmark"]
+
+
+def test_operations_one_after_the_other_are_results_of_their_own() -> None:
+    later = SERIES.split(b"index\t")
+    put = later[4].replace(b" 10:00:", b" 10:07:")
+    get, put_result = parse_warp(b"index\t" + later[1] + b"index\t" + put)
+    assert (get.workload, only(get).iops) == ("GET", 100)
+    assert (put_result.workload, only(put_result).iops) == ("PUT", 30)
+
+
+def test_a_time_series_with_one_host_and_with_errors() -> None:
+    one = SERIES.split(b"index\t")[2]
+    failed = b"index\t" + one.replace(b"\t45\t0\t", b"\t45\t5\t")
+    (result,) = parse_warp(failed)
+    assert only(result).iops == 50
+    (note,) = output_of(result).notes
+    assert (note.kind, note.fact) == (NoteKind.FAILED_OPERATIONS, "5 of 150 GETs failed")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"\t90\t0\t", b"\tmany\t0\t"),
+        (b"UTC\n1\tPUT", b"UTC\n1"),
+        (b"UTC\nindex\top\thost", b"UTC\nindex\tkind\thost"),
+        (b"GET\t\t", b"GET\thttp://10.0.0.3:9000\t"),
+    ],
+)
+def test_time_series_that_are_refused(old: bytes, new: bytes) -> None:
+    assert old in SERIES
+    with pytest.raises(FormatError) as found:
+        parse_warp(SERIES.replace(old, new))
+    assert found.value.condition == "unreadable-result"
+    assert found.value.context[0].startswith("line ")
+
+
+def test_other_operations_of_a_time_series_are_left_out() -> None:
+    (result,) = parse_warp(SERIES.replace(b"GET", b"LIST"))
+    assert result.workload == "PUT"

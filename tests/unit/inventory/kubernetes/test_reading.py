@@ -56,6 +56,25 @@ def test_nodes() -> None:
     assert inventory("mayastor-1-core").nodes[0].hugepages_bytes == 2 << 30
 
 
+@pytest.mark.parametrize(
+    ("status", "ready"), [("True", True), ("False", False), ("Unknown", None), ("", None)]
+)
+def test_a_node_that_does_not_report_stays_in_the_inventory(
+    status: str, ready: bool | None
+) -> None:
+    conditions = [{"type": "DiskPressure", "status": status}, {"type": "Ready", "status": status}]
+    zone = {"topology.kubernetes.io/zone": "a"}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n", "labels": zone},
+        "status": {"conditions": conditions},
+    }
+    found = kubernetes_inventory({"nodes.json": json.dumps({"items": [node]}).encode()})
+    assert [(one.name, one.ready, one.zone) for one in found.nodes] == [("n", ready, "a")]
+    assert not found.gaps
+
+
 def test_ceph_classes() -> None:
     found = inventory("odf-multi-zone")
     plain = found.storage_class("ocs-storagecluster-ceph-rbd")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.facts import RoundTripCost
+from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
@@ -53,6 +55,17 @@ _MOST_ROWS = 14
 # Configuration differences next to the pictures; the table has all of them.
 _MOST_DIFFERENCES = 3
 _NAME = 14
+# Short names of I/O paths; the table of round trips has the paths.
+_IO_OF_PATH = {
+    IoPath.PRIMARY: "read",
+    IoPath.NEAREST_COPY: "nearest read",
+    IoPath.DATA_SHARDS: "EC read",
+    IoPath.ONE_SHARD: "EC small read",
+    IoPath.COPIES: "write",
+    IoPath.SHARDS: "EC stripe write",
+    IoPath.READ_MODIFY_WRITE: "EC write",
+    IoPath.PARTIAL_WRITE: "EC small write",
+}
 
 
 def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
@@ -60,7 +73,7 @@ def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
     panels = _panels(comparison)
     if not panels:
         return ()
-    tiles = Tiles(tiles=tuple(_tiles(comparison)))
+    tiles = Tiles(tiles=tuple(_tiles(comparison, panels)))
     systems = tuple(_systems(comparison))
     if not systems:
         return (tiles, *panels)
@@ -78,8 +91,9 @@ def shows_all(comparison: Comparison) -> bool:
 # --- tiles --------------------------------------------------------------------------------------
 
 
-def _tiles(comparison: Comparison) -> Iterable[Tile]:
-    """Yield the rates of two operations, the tail latency, and what the audit says of them."""
+def _tiles(comparison: Comparison, panels: Sequence[DeltaChart]) -> Iterable[Tile]:
+    """Yield the rates of two operations, the tail latency, and what the audit says of them, each
+    with the changes of its panels in small."""
     cells = rates(comparison) or comparison.cells
     for op in [op for op in _OPS if any(cell.op is op for cell in rates(comparison))][:2]:
         own = [cell for cell in cells if cell.op is op]
@@ -89,12 +103,24 @@ def _tiles(comparison: Comparison) -> Iterable[Tile]:
         )
         if not changed(own) and shift and not shift.interval[0] <= 1 <= shift.interval[1]:
             value, verdict = _span(shift.interval), shift.verdict.value
-        yield _tile(OP_NOUNS[op].capitalize(), _unit(own), value, verdict, own)
+        tile = _tile(OP_NOUNS[op].capitalize(), _unit(own), value, verdict, own)
+        if shift:
+            overall = f"Overall {_span((shift.ratio, shift.ratio))} ({_span(shift.interval)})."
+            tile = replace(tile, note=f"{tile.note} {overall}")
+        yield replace(tile, changes=_small(panels, f"rate-{op.value}"))
     tails = [cell for cell in comparison.cells if cell.metric is Metric.LATENCY_P99]
     if tails:
         nouns = listed(OP_NOUNS[op] for op in _OPS if any(cell.op is op for cell in tails))
-        yield _tile("p99 latency", nouns, *_value(tails), tails)
+        tile = _tile("p99 latency", nouns, *_value(tails), tails)
+        yield replace(tile, changes=_small(panels, "p99-"))
     yield _trust(cells)
+
+
+def _small(panels: Sequence[DeltaChart], kind: str) -> DeltaChart | None:
+    """The rows of the panels of a kind, which have one scale."""
+    own = [panel for panel in panels if panel.id.startswith(f"front-{kind}")]
+    rows = tuple(row for panel in own for row in panel.rows)
+    return replace(own[0], rows=rows) if own else None
 
 
 def _tile(heading: str, unit: str, value: str, verdict: str, cells: Sequence[ComparedCell]) -> Tile:
@@ -155,6 +181,12 @@ def _trust(cells: Sequence[ComparedCell]) -> Tile:
         value=f"{len(known) - sum(counts.values()):,} of {len(known):,}",
         verdict="warning" if texts else "",
         note=note,
+        squares=tuple(
+            Severity.INFO
+            if severity is None and cell.judgement.evidence is not Evidence.TRIALS
+            else severity
+            for cell, severity in zip(known, worst, strict=True)
+        ),
     )
 
 
@@ -254,9 +286,7 @@ def _systems(comparison: Comparison) -> Iterable[Block]:
                 for side, blocks in zip(sides, drawn, strict=True)
             )
         )
-    round_trips = _round_trips(comparison)
-    if round_trips:
-        yield round_trips
+    yield from _round_trips(comparison)
     differs = [
         f"{difference.path.rpartition('.')[2].replace('_', ' ')} {difference.baseline} -> "
         f"{difference.candidate}"
@@ -288,26 +318,41 @@ def _drawn(side: Side, hue: int) -> tuple[Block, ...]:
     return ()
 
 
-def _round_trips(comparison: Comparison) -> BarChart | None:
-    """Chart the round trip between the places of copies on both systems, where it was measured."""
+def _round_trips(comparison: Comparison) -> Iterable[BarChart]:
+    """Chart the round trip between the places of copies on both systems, and how many an I/O of
+    each kind takes, where they were measured."""
     costs = [found.cost for found in comparison.explanations if isinstance(found, RoundTripCost)]
     if not costs or not all((costs[0].base_rtt_s, costs[0].candidate_rtt_s)):
-        return None
+        return
     times = (costs[0].base_rtt_s, costs[0].candidate_rtt_s)
-    scale = Scale(title="from zero", log=False, low=0.0, high=max(times), ticks=())
-    return BarChart(
+    names, hues = system_names(comparison), SYSTEM_HUES
+    bars = tuple(
+        Bar(series=number, value=value, text=format_latency(value))
+        for number, value in enumerate(times)
+    )
+    yield BarChart(
         id="front-round-trip",
         title="Round trip between failure domains",
-        series=system_names(comparison),
-        hues=SYSTEM_HUES,
-        scale=scale,
-        groups=(
-            BarGroup(
-                label="median",
-                bars=tuple(
-                    Bar(series=number, value=value, text=format_latency(value))
-                    for number, value in enumerate(times)
-                ),
-            ),
+        series=names,
+        hues=hues,
+        scale=Scale(title="median", log=False, low=0.0, high=max(times), ticks=()),
+        groups=(BarGroup(label="", bars=bars),),
+    )
+    trips = {
+        _IO_OF_PATH[cost.candidate.path]: cost.candidate.expected
+        for cost in costs
+        if cost.candidate.path is not None and cost.candidate.expected is not None
+    }
+    if not trips:
+        return
+    yield BarChart(
+        id="front-round-trips",
+        title="Round trips of an I/O",
+        series=names[1:],
+        hues=hues[1:],
+        scale=Scale(title="mean", log=False, low=0.0, high=max(trips.values()), ticks=()),
+        groups=tuple(
+            BarGroup(label=name, bars=(Bar(series=0, value=count, text=f"{count:.2f}"),))
+            for name, count in trips.items()
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -45,8 +46,13 @@ from leadline.report.pages.comparison.tables import (
 )
 from leadline.report.pages.comparison.takeaways import (
     brief_summary,
+    differences_result,
+    explanation_result,
     founded,
+    latency_result,
+    load_result,
     missing,
+    trials_result,
 )
 from leadline.report.pages.comparison.totals import (
     busy_shares,
@@ -290,7 +296,10 @@ def _differences(comparison: Comparison) -> Section:
     if not any(map(founded, comparison.explanations)):
         blocks += [Paragraph(text=text) for text in _explanation_texts(comparison)]
     return Section(
-        heading="Configuration differences", id="configuration-differences", blocks=tuple(blocks)
+        heading="Configuration differences",
+        id="configuration-differences",
+        blocks=tuple(blocks),
+        result=differences_result(comparison),
     )
 
 
@@ -312,10 +321,22 @@ def _explanations(comparison: Comparison, *, tabled: bool = False) -> tuple[Sect
         bullets = (text if at == NOT_SHOWN else f"{text} Cells: {at}." for at, text in items)
         blocks: list[Block] = [Bullets(items=tuple(bullets))] if items else []
     else:
-        made = (explanation_chart(comparison), round_trips_table(comparison))
-        blocks = [block for block in made if block]
+        drawn = explanation_chart(comparison)
+        blocks = [drawn] if drawn else []
         blocks += [table("explanations", ("cells", "explanation"), items)] if items else []
-    return (Section(heading="Explanation", id="explanation", blocks=tuple(blocks)),)
+    details: tuple[Section, ...] = ()
+    if tabled and (tested := round_trips_table(comparison)):
+        heading, anchor = "I/O paths, round trips and intervals", "io-paths"
+        details = (Section(heading=heading, id=anchor, blocks=(tested,), folded=True),)
+    return (
+        Section(
+            heading="Explanation",
+            id="explanation",
+            blocks=tuple(blocks),
+            sections=details,
+            result=explanation_result(comparison),
+        ),
+    )
 
 
 def _explanation_texts(comparison: Comparison) -> tuple[str, ...]:
@@ -340,7 +361,20 @@ def _findings(
         for number, (name, found) in enumerate(lists, start=1)
         if name
     )
-    return (Section(heading="Findings", id="findings", blocks=tuple(blocks), sections=inner),)
+    counts = Counter(
+        group.mark.severity for _, found in lists for group in found.groups for _ in group.items
+    )
+    severe = (Severity.ERROR, Severity.WARNING)
+    texts = [count_text(counts[one], one.value) for one in severe if counts[one]]
+    return (
+        Section(
+            heading="Findings",
+            id="findings",
+            blocks=tuple(blocks),
+            sections=inner,
+            result=listed(texts) or "no warning" if lists else "",
+        ),
+    )
 
 
 def _matrix(comparison: Comparison) -> Section:
@@ -394,7 +428,8 @@ def _trials(comparison: Comparison) -> tuple[Section, ...]:
     strips, processor = strip_charts(comparison), processor_chart(comparison)
     if strips:
         drawn: list[Block] = [*strips, *([processor] if processor else [])]
-        return (Section(heading="Trials", id="trials", blocks=tuple(drawn)),)
+        result = trials_result(comparison)
+        return (Section(heading="Trials", id="trials", blocks=tuple(drawn), result=result),)
     charts = bar_charts(comparison)
     if not charts:
         return ()
@@ -409,9 +444,12 @@ def _trials(comparison: Comparison) -> tuple[Section, ...]:
 def _latency(comparison: Comparison) -> tuple[Section, ...]:
     blocks = percentile_blocks(comparison)
     heading = "Latency percentiles"
-    return (Section(heading=heading, id="latency", blocks=blocks),) if blocks else ()
+    result = latency_result(comparison)
+    return (Section(heading=heading, id="latency", blocks=blocks, result=result),) if blocks else ()
 
 
 def _load_curves(comparison: Comparison) -> tuple[Section, ...]:
     blocks = load_blocks(comparison)
-    return (Section(heading="Load curves", id="load-curves", blocks=blocks),) if blocks else ()
+    heading, result = "Load curves", load_result(comparison)
+    section = Section(heading=heading, id="load-curves", blocks=blocks, result=result)
+    return (section,) if blocks else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from leadline.analysis.comparison import ComparedCell, Comparison
@@ -10,8 +11,11 @@ from leadline.analysis.explain.facts import Explanation, RoundTripEvidence
 from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
 from leadline.findings import Severity
 from leadline.inventory.diff import Topic
+from leadline.metrics import Metric
+from leadline.report.pages.comparison.charts import UNSTABLE
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.headline import (
+    alike_text,
     basis_text,
     changed,
     having,
@@ -25,8 +29,11 @@ from leadline.report.pages.comparison.headline import (
 from leadline.report.words import (
     absent,
     band_text,
+    change_text,
     count_text,
+    counts_text,
     judged,
+    level_name,
     listed,
     place,
     short,
@@ -136,7 +143,7 @@ def brief_summary(comparison: Comparison) -> tuple[str, ...]:
     for name, subjects in zip(system_names(comparison), alone, strict=True):
         if subjects and comparison.cells:
             texts.append(f"Only on {name}: {listed(map(short, subjects), 3)}.")
-    texts += remaining(comparison)
+    texts += remaining(comparison) or _remedy(comparison, cells)
     return tuple(texts[: MOST_BULLETS + 1])
 
 
@@ -161,12 +168,94 @@ def headline(comparison: Comparison) -> str:
             for some in (parts[:2], parts[:1])
             if len(some) < 2 or some[0].direction is not some[1].direction
         ]
+    along = alike_text(comparison)
+    if along and len(parts) < 2:
+        texts.insert(0, along)
     return _briefest(*texts, whole.partition(" (")[0].rstrip(".") + ".")
 
 
-def _accounted(comparison: Comparison) -> list[str]:
-    """Count the cells that network distance explains."""
-    counts = next(
+def _remedy(comparison: Comparison, cells: Sequence[ComparedCell]) -> list[str]:
+    """Word what to do about the warning or error of most cells; its first sentence."""
+    counts = Counter(
+        code
+        for cell in cells
+        for code in {
+            mark.code
+            for figure in (cell.baseline, cell.candidate)
+            if figure
+            for mark in figure.finding_marks
+            if mark.severity is not Severity.INFO
+        }
+    )
+    for code, count in counts.most_common(1):
+        sides = (comparison.baseline, comparison.candidate)
+        found = next(one for side in sides for one in side.findings if one.code == code)
+        first = found.remedy.partition(". ")[0].rstrip(".")
+        of = f"{code} in {count:,} of {count_text(len(cells), 'cell')}"
+        return [_briefest(f"{of}: {first[:1].lower()}{first[1:]}.", f"{of}: see Findings.")]
+    return []
+
+
+# What a page says next to the heading of a section.
+
+
+def explanation_result(comparison: Comparison) -> str:
+    """`network distance accounts for 3 of 10 tested changes`."""
+    counts = _accounts(comparison)
+    if counts is None:
+        return ""
+    explained = counts.get(Account.ACCOUNTS_FOR, 0)
+    return f"network distance accounts for {explained:,} of {sum(counts.values()):,} tested changes"
+
+
+def latency_result(comparison: Comparison) -> str:
+    """`p99 worse in 3 and inconclusive in 9 of 12 cells`."""
+    tails = [cell for cell in comparison.cells if cell.metric is Metric.LATENCY_P99]
+    return f"p99 {counts_text(tails)}" if tails else ""
+
+
+def load_result(comparison: Comparison) -> str:
+    """`rates change by -76.9 to -50.3 % at qd1, by -30.9 to +5.1 % at qd16`: the first and the last
+    level, if all workloads have the same."""
+    by_workload: dict[str, dict[str, list[float]]] = {}
+    for cell in rates(comparison):
+        if cell.judgement.ratio:
+            own = by_workload.setdefault(cell.workload, {})
+            own.setdefault(cell.level, []).append(cell.judgement.ratio)
+    swept = list(dict.fromkeys(map(tuple, by_workload.values())))
+    if len(swept) != 1 or len(swept[0]) < 2:
+        return ""
+    parts = []
+    for level in (swept[0][0], swept[0][-1]):
+        found = [ratio for own in by_workload.values() for ratio in own[level]]
+        ends = dict.fromkeys(map(change_text, (min(found), max(found))))
+        parts.append(f"by {' to '.join(ends)} at {level_name(level)}")
+    return f"rates change {', '.join(parts)}"
+
+
+def trials_result(comparison: Comparison) -> str:
+    """`8 of 24 results vary by more than 10 %`: those with a finding of the audit."""
+    figures = [
+        figure
+        for cell in rates(comparison)
+        for figure in (cell.baseline, cell.candidate)
+        if figure and figure.value is not None
+    ]
+    unstable = sum(bool(UNSTABLE & set(figure.findings)) for figure in figures)
+    return f"{unstable:,} of {count_text(len(figures), 'result')} unstable" if figures else ""
+
+
+def differences_result(comparison: Comparison) -> str:
+    """`3 differences, 19 settings identical`."""
+    counts = (len(comparison.differences), len(comparison.identical))
+    if not any(counts):
+        return ""
+    return f"{count_text(counts[0], 'difference')}, {count_text(counts[1], 'setting')} identical"
+
+
+def _accounts(comparison: Comparison) -> dict[Account, int] | None:
+    """Count the tested cells by result; None where none was tested."""
+    return next(
         (
             dict(one.accounts)
             for one in comparison.explanations
@@ -174,6 +263,11 @@ def _accounted(comparison: Comparison) -> list[str]:
         ),
         None,
     )
+
+
+def _accounted(comparison: Comparison) -> list[str]:
+    """Count the cells that network distance explains."""
+    counts = _accounts(comparison)
     if counts is None:
         return []
     of = count_text(sum(counts.values()), "tested cell")

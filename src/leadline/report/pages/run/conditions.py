@@ -379,6 +379,11 @@ def _runners(run: Run) -> tuple[Block, ...]:
     titles = ("target", "runner", "nodes", "image", "volumes")
     columns = (*titles, number_column("processors"), number_column("memory"))
     caption = "Runners that did the I/O, each with its own volume"
+    others = sorted({other for trial in run.trials for other in trial.other_runs})
+    if others:
+        shared = sum(bool(trial.other_runs) for trial in run.trials)
+        trials = count_text(shared, "trial")
+        caption += f". Other runs at work in the cluster during {trials}: {listed(others)}"
     return (table("runners", columns, rows, caption=caption),)
 
 

@@ -9,11 +9,23 @@ from leadline.analysis.bottleneck.suspects import Bottleneck, Strength
 from leadline.analysis.scaling.curves import LoadCurve
 from leadline.analysis.scaling.growth import Growth
 from leadline.analysis.scaling.knee import Knee, KneeMethod, Shape
+from leadline.analysis.scaling.speedup import Speedup
 from leadline.analysis.scaling.study import CurveStudy, ScalingStudy
 from leadline.analysis.scaling.trend import Trend
 from leadline.analysis.verdicts import Judgement, Verdict
 from leadline.metrics import Metric
-from leadline.report.document import SYSTEM_HUES, Block, LineChart, Paragraph, Tile, Tiles
+from leadline.report.cells import slug
+from leadline.report.document import (
+    SYSTEM_HUES,
+    Block,
+    DeltaChart,
+    DeltaRow,
+    LineChart,
+    Paragraph,
+    Tile,
+    Tiles,
+)
+from leadline.report.pages.comparison.charts import ratio_scale
 from leadline.report.pages.ranking_charts import trust_tile
 from leadline.report.pages.scaling.charts import knee_points, knee_text, tail_of
 from leadline.report.pages.scaling.panels import Panel, PanelCurve, response_panels
@@ -29,6 +41,7 @@ from leadline.report.pages.scaling.words import (
     signed,
 )
 from leadline.report.words import (
+    change_text,
     count_text,
     listed,
     op_text,
@@ -38,8 +51,8 @@ from leadline.report.words import (
     value_with_unit,
 )
 
-# Panels of a first screen; the tables have all curves.
-_MOST_PANELS = 9
+# Panels and rows of a first screen; the tables have all curves.
+_MOST_PANELS, _MOST_ROWS = 9, 14
 _NAME = 24
 
 
@@ -329,7 +342,53 @@ def scaling_front(study: ScalingStudy) -> tuple[Block, ...]:
     more = len(panels) - _MOST_PANELS
     text = f"{_MOST_PANELS} of {len(panels)} load curves are drawn; the tables have all."
     rest = (Paragraph(text=text),) if more > 0 else ()
-    return (Tiles(tiles=tuple(scaling_tiles(study))), *drawn, *rest)
+    speedups = filter(None, map(_speedup_chart, scaled(study)))
+    return (Tiles(tiles=tuple(scaling_tiles(study))), *speedups, *drawn, *rest)
+
+
+def _speedup_chart(growth: Growth) -> DeltaChart | None:
+    """Chart the change of the highest throughput of each curve on the larger system."""
+    found = [row.speedup for row in growth.rows if not row.speedup.baseline.part_of_mix]
+    known = [one for one in found if one.peak is not None and one.peak.judgement.ratio]
+    over = next((one.divisor for one in found if one.divisor), None)
+    if not known or over is None:
+        return None
+    several = [len({part(one) for one in known}) > 1 for part in (_subject, _depth)]
+    rows = []
+    for one in known:
+        assert one.peak is not None
+        judged, efficiency = one.peak.judgement, one.peak.efficiency
+        share = f", efficiency {100 * efficiency.value:.0f} %" if efficiency else ""
+        rows.append(
+            DeltaRow(
+                label=place(
+                    short(one.subject, _NAME) if several[0] else "",
+                    short(one.baseline.workload, _NAME),
+                    op if (op := op_text(one.baseline.op)) not in one.baseline.workload else "",
+                    f"depth {_depth(one)}" if several[1] and _depth(one) else "",
+                ),
+                ratio=judged.ratio,
+                interval=judged.interval,
+                verdict=judged.verdict.value,
+                text=f"{change_text(judged.ratio or 1.0)}{share}",
+                band=judged.band,
+            )
+        )
+    names = (short(one.name, _NAME) for one in (growth.candidate, growth.baseline))
+    return DeltaChart(
+        id=f"front-speedup-{slug(growth.candidate.name)}",
+        title=f"Highest throughput, {' vs '.join(names)}",
+        scale=ratio_scale(f"{change_text(over.ratio)} would be linear with {over.name}", rows),
+        rows=tuple(rows[:_MOST_ROWS]),
+    )
+
+
+def _subject(one: Speedup) -> str:
+    return one.subject
+
+
+def _depth(one: Speedup) -> int | None:
+    return one.baseline.iodepth
 
 
 def _growth_panels(

@@ -10,6 +10,7 @@ import pytest
 from leadline.analysis.comparison import Comparison, OverallEffect
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.archive.reader import Run
+from leadline.findings import Severity
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.metrics import Metric, Op
 from leadline.report.document import (
@@ -24,10 +25,12 @@ from leadline.report.pages.comparison.charts import (
     bar_charts,
     explanation_chart,
 )
-from leadline.report.pages.comparison.headline import key_finding
+from leadline.report.pages.comparison.headline import alike_text, key_finding
 from leadline.report.pages.comparison.overview import front_blocks
 from leadline.report.pages.comparison.page import comparison_document
+from leadline.report.pages.comparison.takeaways import load_result, trials_result
 from leadline.report.pages.topology import draw_cluster
+from leadline.report.render.svg_rows import tile_drawing
 from leadline.report.words import MISSING, change_text
 from tests.unit.inventory.conftest import dumps_of
 from tests.unit.report.pages.comparison.builder import cell, comparison, study
@@ -205,3 +208,42 @@ def test_the_baseline_is_grey_and_the_candidate_blue(published: Comparison) -> N
     charts = [chart for _, chart in bar_charts(published)]
     assert charts
     assert {chart.hues for chart in charts} == {SYSTEM_HUES}
+
+
+def test_tiles_draw_their_changes_and_the_trust_of_each_cell(published: Comparison) -> None:
+    tiles = tiles_of(published)
+    writes = [one for one in published.cells if one.rate and one.op is Op.WRITE]
+    assert tiles["Writes"].changes
+    assert len(tiles["Writes"].changes.rows) == len(writes)
+    assert tiles["Writes"].note.endswith(" Overall -12 % (-27 to +6 %).")
+    assert tiles["Trust"].squares == (Severity.INFO,) * 33, "single trials"
+    assert tile_drawing(tiles["Writes"]).count("<circle") == 13, "one of 14 is missing"
+    assert tile_drawing(tiles["Trust"]).count("<rect") == 33
+
+
+def test_operations_that_change_alike_share_a_headline() -> None:
+    cells = [
+        cell([100.0], [after], Verdict.WORSE, target=target, op=op)
+        for target in ("rep2", "rep3", "ec-2-1", "ec-3-1", "cephfs")
+        for op, after in ((Op.READ, 30.0), (Op.WRITE, 45.0))
+    ]
+    assert alike_text(comparison(*cells)) == (
+        "new vs old: writes 55.0 % and reads 70.0 % fewer IOPS."
+    )
+    cells[0] = cell([100.0], [150.0], Verdict.BETTER, target="rep2", op=Op.READ)
+    assert alike_text(comparison(*cells)) == "", "reads change in both directions"
+
+
+def test_sections_state_their_results(published: Comparison) -> None:
+    results = {part.heading: part.result for part in comparison_document(published).sections}
+    assert results["Findings"] == "no warning"
+    assert results["Configuration differences"] == ""
+    assert trials_result(published) == "0 of 66 results unstable"
+    assert load_result(published) == "", "one level"
+    levels = [
+        cell([100.0], [after], Verdict.WORSE, level=level, target=target)
+        for level, target, after in (("qd1", "a", 30.0), ("qd1", "b", 40.0), ("qd16", "a", 90.0))
+    ]
+    assert load_result(comparison(*levels)) == (
+        "rates change by -70.0 % to -60.0 % at qd1, by -10.0 % at qd16"
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from archive_builder import make_run, small_plan
 
 from leadline.analysis.figures import figures
+from leadline.archive.reader import Run
 from leadline.archive.records import ClaimedVolume, Runner
 from leadline.plan.models import Cluster, Plan
 from leadline.plan.target_url import KubernetesCluster
@@ -83,3 +85,13 @@ def test_a_run_of_this_machine_has_no_runners(tmp_path: Path) -> None:
     page = markdown.render(run_document(run, figures(run, ()), ()))
     assert "Runners" not in page
     assert "| host | bench-1 |" in page
+
+
+def test_other_runs_in_the_cluster_are_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path, _plan(), runners_of=lambda target, block: (_runner(target, "node-a"),))
+    path = next(iter(run.trials)).folder / "runners.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"other_runs": ["perf-20261125"]}))
+    run = Run(run.path)
+    page = markdown.render(run_document(run, figures(run, ()), ()))
+    assert "Other runs at work in the cluster during 1 trial: perf-20261125" in page

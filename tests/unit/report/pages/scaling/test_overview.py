@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.report.document import SYSTEM_HUES, LineChart, Stroke, Tile, Tiles
+from leadline.report.document import SYSTEM_HUES, DeltaChart, LineChart, Stroke, Tile, Tiles
 from leadline.report.pages.scaling.overview import scaling_front, scaling_headline
 from leadline.report.pages.scaling.page import scaling_page
 from leadline.report.render.svg_lines import lines_legend
@@ -66,6 +66,15 @@ def test_tiles_of_systems_have_speed_up_and_efficiency() -> None:
     tile = tiles(*two_systems())["Speed-up"]
     assert (tile.value, tile.verdict) == ("+50 % to +100 %", "better")
     assert tile.note == "Efficiency 90 to 120 %; better in 2 of 2 curves."
+
+
+def test_the_speed_up_of_each_curve_is_drawn() -> None:
+    shown = scaling_page(study_of(*two_systems()))
+    (chart,) = (block for block in shown.front if isinstance(block, DeltaChart))
+    assert chart.title == "Highest throughput, five-hosts vs three-hosts"
+    assert chart.scale.title == "+66.7 % would be linear with hosts"
+    texts = [row.text for row in chart.rows]
+    assert texts == ["+50.0 %, efficiency 90 %", "+100 %, efficiency 120 %"]
 
 
 def test_every_level_and_trial_is_drawn_and_the_knee_marked() -> None:
