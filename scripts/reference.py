@@ -306,8 +306,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         "At least one of these. Bytes are times `copies` of the target.",
         {
             "capacity": "Bytes of the volumes that are requested at the same time.",
-            "written": "Bytes of the data in them: what volumes that grow as they are written "
-            "need.",
+            "written": "Bytes of the data in them, which thin volumes need.",
             "cores": "Processors of runner pods and virtual machines.",
             "volumes": "Volumes: one for each target that has no count of its own.",
         },

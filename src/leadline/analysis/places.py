@@ -24,7 +24,7 @@ from leadline.stats.effects import LEAST_DEVIATION, Estimate
 
 DEFAULT_BAND = 0.05
 _LEVEL = 0.05
-# Labels by which targets of one node or zone each are separated.
+# Labels by which targets of one node or zone each are separate.
 _KEYS = ("node", "zone")
 # Target (or its other labels), workload, level, operation.
 Cell = tuple[str, str, str, Op]

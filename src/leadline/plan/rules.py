@@ -209,12 +209,14 @@ def unfit_runners(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
             continue
         if settings.image is None:
             yield path, _NO_IMAGE
-        # A target may have a memory of its own.
-        shared = [name for name in pods if not plan.target(name).parsed.request.memory_bytes]
-        workload, buffers = _largest_buffers(plan, shared)
-        if settings.memory < buffers + _FIO_BYTES:
+        least = min(
+            (plan.target(name).parsed.request.runner_size(settings).memory_bytes, name)
+            for name in pods
+        )
+        workload, buffers = _largest_buffers(plan, pods)
+        if least[0] < buffers + _FIO_BYTES:
             sentence = (
-                f"{format_size(settings.memory)} of memory is too little for {workload!r}: fio "
+                f"{format_size(least[0])} of memory is too little for {workload!r}: fio "
                 f"has {format_size(buffers)} of I/O buffers (jobs x queue depth x block size)"
             )
             yield (*path, "memory"), sentence

@@ -332,44 +332,27 @@ class _Session:
             used.add(target.name)
             self._left_s -= cell.workload.duration_s
             self._number += 1
-            run_attempt = partial(
-                _run_attempt,
-                request,
-                trial,
-                cell,
-                self._number,
-                max(planned, self._number),
-                self._left_s,
-            )
+            run_attempt = partial(self._run_attempt, trial, cell, max(planned, self._number))
             record = run_attempt(self._attempts.get(trial.id, 0) + 1)
             record = run_again(request, target, record, run_attempt)
             yield record
             if record.status is TrialStatus.INTERRUPTED:
                 return
 
-
-def _run_attempt(
-    request: RunRequest,
-    trial: Trial,
-    cell: Cell,
-    number: int,
-    count: int,
-    left_s: float,
-    attempt: int,
-) -> TrialRecord:
-    target = request.target(cell.target)
-    return run_trial(
-        request,
-        TrialRequest(
-            trial=trial,
-            cell=target.settle_engine(cell),
-            target=target,
-            attempt=attempt,
-            number=number,
-            count=count,
-            left_s=left_s,
-        ),
-    )
+    def _run_attempt(self, trial: Trial, cell: Cell, count: int, attempt: int) -> TrialRecord:
+        target = self._request.target(cell.target)
+        return run_trial(
+            self._request,
+            TrialRequest(
+                trial=trial,
+                cell=target.settle_engine(cell),
+                target=target,
+                attempt=attempt,
+                number=self._number,
+                count=count,
+                left_s=self._left_s,
+            ),
+        )
 
 
 def _asked_s(plan: Plan, trials: Sequence[Trial]) -> float:

@@ -109,17 +109,6 @@ class ClassVolumes:
             self.request = replace(self.request, count=self._places())
         require_capacity(connection, self.storage_class, self.size_bytes, self._where)
 
-    def require_node(self, *, cores: float, memory_bytes: int) -> None:
-        """Raise LeadlineError(`target-invalid`) where no node is large enough for a runner."""
-        require_resources(
-            self._cluster.connection,
-            self.request,
-            self._cluster.settings.node_selector,
-            cores=cores,
-            memory_bytes=memory_bytes,
-            where=self._where,
-        )
-
     def _places(self) -> int:
         """The number of nodes, or of zones, that take runners."""
         settings, by = self._cluster.settings, self.request.spread
@@ -138,6 +127,17 @@ class ClassVolumes:
                 f"tolerations, and the label {TOPOLOGY_KEYS[by]} of the nodes",
             )
         return len(found)
+
+    def require_node(self, *, cores: float, memory_bytes: int) -> None:
+        """Raise LeadlineError(`target-invalid`) where no node is large enough for a runner."""
+        require_resources(
+            self._cluster.connection,
+            self.request,
+            self._cluster.settings.node_selector,
+            cores=cores,
+            memory_bytes=memory_bytes,
+            where=self._where,
+        )
 
     def require_quota(self, *, cores: float, memory_bytes: int, claimed_bytes: int) -> None:
         """Raise LeadlineError(`quota-exceeded`); `cores` and `memory_bytes` are per runner. A
@@ -424,11 +424,12 @@ class KubernetesTarget(ABC):
         if self._journal is None:
             return ()
         problems = list(self._stop())
-        for created in self._abandoned:
+        for created in (*self._abandoned,):
             left = self.cluster.remove(created)
             problems += left
             if not left:
                 self._journal.note_removed(created)
+                self._abandoned.remove(created)
         return tuple(problems)
 
 
@@ -463,6 +464,7 @@ class StorageClassTarget(KubernetesTarget):
                 hint="begin a new run with --runner-image; `leadline kubernetes image build` makes "
                 "an image",
             )
+        size = self._request.runner_size(self.cluster.settings)
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
         self._volumes.require_node(cores=size.cores, memory_bytes=size.memory_bytes)

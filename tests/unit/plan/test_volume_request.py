@@ -39,7 +39,7 @@ def options(draw: st.DrawFn) -> dict[str, str]:
         elif key in ("size", "memory"):
             found[key] = f"{draw(st.integers(1, 4096))}Gi"
         elif key == "cores":
-            found[key] = str(draw(st.integers(1, 1024)))
+            found[key] = str(draw(st.integers(1, 64)))
         else:
             found[key] = draw(_NAMES)
     if found.get("runner") != "vm":
@@ -51,9 +51,10 @@ def options(draw: st.DrawFn) -> dict[str, str]:
         found.pop("bus", None)
     if "node" in found:
         found.pop("zone", None)
+    if found.get("bus", "virtio") != "virtio":
+        found.pop("io_threads", None)
+    if "node" in found or found.get("spread") in found:
         found.pop("spread", None)
-    if found.get("spread") == "zone":
-        found.pop("zone", None)
     return found
 
 

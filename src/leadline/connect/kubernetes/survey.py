@@ -208,6 +208,41 @@ def require_place(
         )
 
 
+def places_for_runners(
+    connection: Connection,
+    selector: Mapping[str, str],
+    tolerations: Sequence[Toleration],
+    key: str,
+) -> tuple[str, ...]:
+    """Return the values of the label `key` of the nodes that take runners: schedulable, ready or
+    of unknown state, with the labels of `selector` and taints that are tolerated."""
+    found = set()
+    for node in nodes(connection):
+        labels, spec = _labels(node), node.spec
+        conditions = (node.status.conditions if node.status else None) or ()
+        ready = {each.status for each in conditions if each.type == "Ready"}
+        taints = (spec.taints if spec else None) or ()
+        if key not in labels or (spec and spec.unschedulable) or ready == {"False"}:
+            continue
+        if not selector.items() <= labels.items():
+            continue
+        if all(_tolerated(taint, tolerations) for taint in taints):
+            found.add(labels[key])
+    return tuple(sorted(found))
+
+
+def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Return whether a taint does not keep runners away."""
+    if taint.effect == "PreferNoSchedule":
+        return True
+    return any(
+        one.key in (None, taint.key)
+        and one.effect in (None, taint.effect)
+        and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
+        for one in tolerations
+    )
+
+
 def require_resources(
     connection: Connection,
     request: VolumeRequest,
@@ -243,41 +278,6 @@ def require_resources(
         f"no node is large enough for a runner of {cores:g} CPU and {format_size(memory_bytes)}",
         context=[*where, f"the largest of {len(rooms)} has {largest}"],
         hint="ask for less with --runner-cpu and --runner-memory, or for other nodes",
-    )
-
-
-def places_for_runners(
-    connection: Connection,
-    selector: Mapping[str, str],
-    tolerations: Sequence[Toleration],
-    key: str,
-) -> tuple[str, ...]:
-    """Return the values of the label `key` of the nodes that take runners: schedulable, ready or
-    of unknown state, with the labels of `selector` and taints that are tolerated."""
-    found = set()
-    for node in nodes(connection):
-        labels, spec = _labels(node), node.spec
-        conditions = (node.status.conditions if node.status else None) or ()
-        ready = {each.status for each in conditions if each.type == "Ready"}
-        taints = (spec.taints if spec else None) or ()
-        if key not in labels or (spec and spec.unschedulable) or ready == {"False"}:
-            continue
-        if not selector.items() <= labels.items():
-            continue
-        if all(_tolerated(taint, tolerations) for taint in taints):
-            found.add(labels[key])
-    return tuple(sorted(found))
-
-
-def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
-    """Return whether a taint does not keep runners away."""
-    if taint.effect == "PreferNoSchedule":
-        return True
-    return any(
-        one.key in (None, taint.key)
-        and one.effect in (None, taint.effect)
-        and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
-        for one in tolerations
     )
 
 
