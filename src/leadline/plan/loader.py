@@ -49,7 +49,7 @@ from leadline.plan.faults import (
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
-from leadline.plan.rules import small_volumes, unfit_runners
+from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,
@@ -273,7 +273,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         raise PlanInvalid(faults.found)
     assert plan_document is not None
     plan = expand(_located(plan_document, base), profiles, job_files, forced)
-    for number, sentence in small_volumes(plan):
+    for number, sentence in (*small_volumes(plan), *mixed_lifecycles(plan)):
         faults.add(("targets", number), sentence)
     for place, sentence in unfit_runners(plan):
         faults.add(place, sentence)

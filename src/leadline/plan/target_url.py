@@ -80,7 +80,7 @@ PRESETS: Mapping[str, Preset] = {
 class VolumeRequest:
     """The options of a `storageclass:` target. `size_bytes` None: what the workloads need;
     `mode` None: raw block where the class supports it; `node` and `zone` empty: the scheduler's
-    choice."""
+    choice. `snapshot_class` empty: one of the class's driver."""
 
     size_bytes: int | None = None
     mode: VolumeMode | None = None
@@ -91,13 +91,25 @@ class VolumeRequest:
     zone: str = ""
     count: int = 1
     lifetime: Lifetime = Lifetime.SAME
+    snapshot_class: str = ""
 
     @property
     def preset(self) -> Preset:
         return PRESETS[self.vm]
 
 
-OPTIONS = ("size", "mode", "access", "runner", "vm", "node", "zone", "count", "volume")
+OPTIONS = (
+    "size",
+    "mode",
+    "access",
+    "runner",
+    "vm",
+    "node",
+    "zone",
+    "count",
+    "volume",
+    "snapshot_class",
+)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "mode": tuple(VolumeMode),
     "access": tuple(Access),
@@ -121,6 +133,8 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
     for key, pattern in (("node", _NODE), ("zone", _LABEL)):
         if key in options and not pattern.fullmatch(options[key]):
             raise ValueError(f"{options[key]!r} is no name of a {key}")
+    if "snapshot_class" in options and not _OBJECT_NAME.fullmatch(options["snapshot_class"]):
+        raise ValueError(f"{options['snapshot_class']!r} is no name of a VolumeSnapshotClass")
     if "node" in options and "zone" in options:
         raise ValueError("a node lies in one zone: give node or zone, not both")
     size = parse_size(options["size"]) if "size" in options else None
@@ -136,6 +150,7 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
         zone=options.get("zone", ""),
         count=int(count),
         lifetime=Lifetime(options.get("volume", Lifetime.SAME)),
+        snapshot_class=options.get("snapshot_class", ""),
     )
 
 
