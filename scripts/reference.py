@@ -194,8 +194,9 @@ def profiles() -> str:
 
 
 def _plan_of(profile: str) -> models.Plan:
-    # Streams are for targets of ZFS only.
-    target = "zfs:tank" if profile == "zfs-stream" else "dir:/target"
+    # Profiles for one kind of target only.
+    only = {"zfs-stream": "zfs:tank", "volume-lifecycle": "storageclass:fast"}
+    target = only.get(profile, "dir:/target")
     return load_plan(None, Overrides(targets=[target], profiles=[profile], seed=1))
 
 
@@ -574,6 +575,11 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
         "Volumes that are used together; `all`: one for each node or zone of `spread`.",
     ),
     "volume": ("", "`same`", "One for all trials, or a fresh one for each."),
+    "snapshot_class": (
+        "a VolumeSnapshotClass",
+        "the default of the driver, else its first",
+        "Of the snapshots of `engine: volume-lifecycle`.",
+    ),
 }
 
 

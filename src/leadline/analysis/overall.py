@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from leadline.analysis.comparison import ComparedCell, OverallEffect
 from leadline.analysis.verdicts import Evidence, Verdict
-from leadline.metrics import Op
+from leadline.metrics import STAGES, Op
 from leadline.stats.overall import FEWEST, overall_effect
 
-_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL)
+_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, *STAGES)
 _BLOCKS = (("small", False), ("large", True))
 
 

@@ -24,7 +24,7 @@ from leadline.analysis.verdicts import Evidence, Judgement, Pair, Reason, Sample
 from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.metrics import Metric, Op, Spread
+from leadline.metrics import STAGES, Metric, Op, Spread
 from leadline.plan.models import Workload
 from leadline.stats.effects import location
 from leadline.text import did_you_mean, shortened
@@ -198,7 +198,9 @@ class RankedNumbers:
                 cell.workload.name == objective.workload and cell.level == objective.level
                 for cell in self._run.plan.cells_of(target)
             )
-            cause = MissingCause.NO_COMPLETED_TRIAL if planned else MissingCause.NOT_PLANNED
+            # A completed trial has no row for a stage that the class does not support.
+            failed = planned and objective.op not in STAGES
+            cause = MissingCause.NO_COMPLETED_TRIAL if failed else MissingCause.NOT_PLANNED
             return Missing(objective=objective, cause=cause)
         missing = partial(Missing, objective=objective)
         metric = figure.metric(objective.metric)

@@ -62,7 +62,10 @@ def rate_of(size: float | None) -> Metric:
 
 
 def usual_rate(workload: Workload | None) -> Metric:
-    """Return the usual rate of a workload; a stream has no blocks."""
+    """Return the usual rate of a workload; a stream has no blocks. The figure of a lifecycle is the
+    time that a stage takes."""
+    if workload is not None and workload.lifecycle:
+        return Metric.LATENCY_MEAN
     streams = workload is not None and workload.streams
     return Metric.BANDWIDTH if streams else rate_of(block_bytes(workload))
 
@@ -103,7 +106,7 @@ def jobs(workload: Workload | None, op: Op | None) -> int | None:
 
 def _phase(workload: Workload, op: Op | None) -> Phase | None:
     """Return the only phase with an operation; None for several, and for a stream."""
-    phases = [phase for phase in workload.phases if not workload.streams and _does(phase, op)]
+    phases = [phase for phase in workload.phases if workload.in_blocks and _does(phase, op)]
     return phases[0] if len(phases) == 1 else None
 
 
@@ -184,7 +187,7 @@ def _traits(
     if workload.job_file:
         options = sections.options(figure)
         return _of_options(options, mixed) if options else Traits(mixed=mixed)
-    if workload.streams:
+    if not workload.in_blocks:
         return Traits(mixed=mixed)
     phases = [phase for phase in workload.phases if _does(phase, figure.op)]
     if len(phases) != 1:

@@ -32,6 +32,8 @@ from leadline.formats.result import (
     Operation,
     by_name,
 )
+from leadline.formats.volume_lifecycle import TOOL as LIFECYCLE
+from leadline.formats.volume_lifecycle import read_lifecycle_output
 from leadline.formats.zfs.stream import read_stream_output
 from leadline.json_bins import COST
 from leadline.metrics import Op
@@ -53,6 +55,8 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
         return read_rbd_bench(folder)
     if engine == "zfs stream":
         return read_stream_output(folder)
+    if engine == LIFECYCLE:
+        return read_lifecycle_output(folder)
     try:
         content = read_content(folder / layout.FIO_OUTPUT, cost=COST)
     except FileNotFoundError as error:
@@ -159,8 +163,8 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         return read_rados_bench_windows(folder)
     if engine == "rbd bench":
         return read_rbd_bench_windows(folder)
-    if engine == "zfs stream":
-        return {}  # a stream has no I/Os; its bytes over time are in its own report
+    if engine in ("zfs stream", LIFECYCLE):
+        return {}  # they have no I/Os per second; what they have is in their own reports
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]

@@ -34,6 +34,7 @@ from leadline.formats.ceph.counters import (
 from leadline.formats.ceph.status import parse_cluster_log
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import EngineOutput, FormatError
+from leadline.formats.volume_lifecycle import LifecycleReport, read_volume_lifecycle
 from leadline.formats.watch_records import (
     parse_block_requests,
     parse_mount_counters,
@@ -178,6 +179,14 @@ class StoredTrial:
         if self.imported:
             return None
         return read_zfs_stream(self.folder)
+
+    @cached_property
+    def volume_lifecycle(self) -> LifecycleReport | None:
+        """The stages of a trial of `engine: volume-lifecycle`; None of another engine. Raises
+        FormatError."""
+        if self.imported:
+            return None
+        return read_volume_lifecycle(self.folder)
 
     @cached_property
     def zpool_iostat(self) -> IostatReport | None:

@@ -22,6 +22,7 @@ from leadline.formats.result import (
     JobResult,
     Operation,
 )
+from leadline.formats.volume_lifecycle import LifecycleReport
 from leadline.formats.watch_records import HostSample, MissedHostSample
 from leadline.formats.zfs.stream import StreamReport
 from leadline.inventory.layer import Layer
@@ -104,7 +105,8 @@ class TrialEvidence:
     target is networked. `held_bytes` is a size that memory held completely, as another result of
     the target proves. `random_read_s` are the mean seconds of its direct random reads at depth 1 by
     block size. `phases_apart`: the reads and writes of the workload were not one mix, as most of
-    its results prove. `stream` are the ZFS streams of the trial."""
+    its results prove. `stream` are the ZFS streams of the trial,
+    `lifecycle` its stages of volumes."""
 
     place: Place
     cell: Cell | None = None
@@ -125,6 +127,7 @@ class TrialEvidence:
     random_read_s: Mapping[int, float] = field(default_factory=dict)
     phases_apart: bool = False
     stream: StreamReport | FormatError | None = None
+    lifecycle: LifecycleReport | FormatError | None = None
 
     @property
     def generated(self) -> bool:

@@ -172,6 +172,7 @@ def _trial_evidence(
         cluster=read(lambda: stored.cluster),
         machines=read(lambda: stored.resources),
         stream=read(lambda: stored.zfs_stream),
+        lifecycle=read(lambda: stored.volume_lifecycle),
     )
 
 

@@ -24,6 +24,7 @@ from leadline.audit.gathering import run_evidence, with_neighbours
 from leadline.audit.rule import Rule
 from leadline.audit.rules import (
     averaged_percentiles,
+    below_resolution,
     bimodal_latency,
     buffered_writes,
     cache_served_reads,
@@ -31,6 +32,7 @@ from leadline.audit.rules import (
     client_missing,
     client_saturated,
     client_straggles,
+    clock_offset,
     clock_stepped,
     cluster_not_healthy,
     compressible_data,
@@ -52,6 +54,8 @@ from leadline.audit.rules import (
     rate_not_reached,
     short_runtime,
     single_trial,
+    stage_failed,
+    stage_unsupported,
     throttled_system,
     too_few_samples,
     truncated_result,
@@ -59,6 +63,7 @@ from leadline.audit.rules import (
     unstable_repeats,
     unwritten_reads,
     verify_failed,
+    volume_straggles,
 )
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
@@ -73,6 +78,8 @@ RULES: tuple[Rule[Any], ...] = (
     truncated_result.check,
     engine_error.check,
     verify_failed.check,
+    stage_failed.check,
+    stage_unsupported.check,
     unfamiliar_output.check,
     inconsistent_figures.check,
     log_contradicts_result.check,
@@ -95,6 +102,9 @@ RULES: tuple[Rule[Any], ...] = (
     client_saturated.check,
     client_missing.check,
     client_straggles.check,
+    volume_straggles.check,
+    below_resolution.check,
+    clock_offset.check,
     clock_stepped.check,
     throttled_system.check,
     cluster_not_healthy.check,

@@ -52,6 +52,8 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
 
 def describe(plan: Plan) -> str:
     """The plan for people: the matrix, then what it costs."""
+    from leadline.report.words import workload_text
+
     rows: list[tuple[str, ...]] = [("target", "workload", "level", "what", "time a trial")]
     for cell in plan.cells:
         phases = [
@@ -60,6 +62,8 @@ def describe(plan: Plan) -> str:
             for phase in cell.workload.phases
         ]
         what = ", then ".join(phases) if phases else f"job file {cell.workload.name}"
+        if cell.workload.lifecycle:
+            what = workload_text(cell.workload)
         if cell.workload.streams:
             what = f"zfs send | receive {format_size(cell.workload.phases[0].size)}"
         duration = format_duration(cell.workload.duration_s)

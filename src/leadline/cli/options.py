@@ -242,7 +242,7 @@ plan_options = with_options(
         "profiles",
         multiple=True,
         help="A built-in set of workloads: quick, four-corners, kbench, scale-out, zfs-stream, "
-        "odf-vm, odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
+        "volume-lifecycle, odf-vm, odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
     ),
     click.option(
         "--job-file",

@@ -15,7 +15,7 @@ from leadline import errors
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
 from leadline.cli.output import echo_line
 from leadline.errors import LeadlineError
-from leadline.metrics import Metric, Op
+from leadline.metrics import STAGES, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.runner.events import (
     Event,
@@ -287,6 +287,10 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
         return f"{record.status.value}: {why}"
     parts = []
     for operation in derived.operations:
+        if operation.op in STAGES:
+            mean_s = operation.metrics.get(Metric.LATENCY_MEAN)
+            parts.append(f"{operation.op} {format_latency(mean_s or 0.0)}")
+            continue
         iops = operation.metrics.get(Metric.IOPS)
         bandwidth = operation.metrics.get(Metric.BANDWIDTH)
         mean = operation.metrics.get(Metric.LATENCY_MEAN)
@@ -304,7 +308,7 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
 def _in_flight(cell: Cell) -> int | None:
     """I/Os that a closed loop keeps in flight; None where the phases differ or are not ours."""
     asked = {phase.iodepth * phase.numjobs for phase in cell.workload.phases}
-    return asked.pop() if len(asked) == 1 and not cell.workload.streams else None
+    return asked.pop() if len(asked) == 1 and cell.workload.in_blocks else None
 
 
 @contextmanager

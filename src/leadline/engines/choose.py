@@ -7,6 +7,7 @@ from leadline.engines.ceph_bench import RadosBenchEngine, RbdBenchEngine
 from leadline.engines.fio.fleet import FleetEngine
 from leadline.engines.fio.local import FioEngine
 from leadline.engines.fio.remote import RemoteFioEngine
+from leadline.engines.volume_lifecycle import VolumeLifecycleEngine
 from leadline.engines.zfs_stream import ZfsStreamEngine
 from leadline.errors import LeadlineError
 from leadline.plan.models import EngineChoice, Plan, Workload
@@ -16,7 +17,7 @@ from leadline.runner.ports import Engine
 
 
 class RealEngines:
-    """fio for all but Ceph's own tools and the streams of ZFS."""
+    """fio for all but Ceph's own tools, the streams of ZFS and the lifecycle of volumes."""
 
     def __init__(self) -> None:
         self._fio = FioEngine()
@@ -25,12 +26,15 @@ class RealEngines:
         self._rbd_bench = RbdBenchEngine()
         self._rados_bench = RadosBenchEngine()
         self._zfs_stream = ZfsStreamEngine()
+        self._lifecycle = VolumeLifecycleEngine()
 
     def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
         if kind is TargetKind.RADOS:
             return self._rados_bench
         if workload.streams:
             return self._zfs_stream
+        if workload.lifecycle:
+            return self._lifecycle
         if kind.on_kubernetes:
             return self._remote_fio
         if kind is TargetKind.HOSTS or workload.clients:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from leadline.metrics import METRIC_WORDS, Metric, Op
+from leadline.metrics import METRIC_WORDS, STAGES, Metric, Op
 
 _FORM = re.compile(
     r"(?P<figure>\S.*?)\s+(?P<direction>better|worse|same)\s+(?:in|on|with)\s+"
@@ -22,6 +22,7 @@ _OPS = {
     "trims": Op.TRIM,
     "total": Op.TOTAL,
     "mixed": Op.TOTAL,
+    **{stage.value: stage for stage in STAGES},
 }
 _EXAMPLE = "such as 'writes worse in multi-zone' or 'read p99 better in new by 20 %'"
 

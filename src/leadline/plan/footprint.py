@@ -59,6 +59,8 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
     span = job_file_bytes = clients = 0
     writes = streams = False
     for workload in workloads:
+        if workload.lifecycle:
+            continue  # its trials write their own data
         writes = writes or workload.writes
         streams = streams or workload.streams
         clients = max(clients, workload.generators)

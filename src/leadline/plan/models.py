@@ -117,7 +117,8 @@ class EngineChoice(StrEnum):
     fio's engines do the I/O on files and devices; on a Ceph pool fio always uses librbd. `auto` is
     io_uring for depths that are a power of two (it rounds others up), else libaio. `rbd-bench` and
     `rados-bench` are Ceph's own tools, the latter the only engine of `rados:` targets. `zfs-stream`
-    sends a snapshot and receives a copy, on targets of ZFS.
+    sends a snapshot and receives a copy, on targets of ZFS. `volume-lifecycle` makes, uses and
+    removes volumes of a StorageClass.
     """
 
     AUTO = "auto"
@@ -132,6 +133,7 @@ class EngineChoice(StrEnum):
     RBD_BENCH = "rbd-bench"
     RADOS_BENCH = "rados-bench"
     ZFS_STREAM = "zfs-stream"
+    VOLUME_LIFECYCLE = "volume-lifecycle"
 
 
 class Sharing(StrEnum):
@@ -255,6 +257,17 @@ class Workload(Model):
         return self.engine is EngineChoice.ZFS_STREAM
 
     @property
+    def lifecycle(self) -> bool:
+        """Whether the workload is the life of `clients` volumes at once. Its operations are stages,
+        and the size of its phase is the data in each volume."""
+        return self.engine is EngineChoice.VOLUME_LIFECYCLE
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the block size and depth of a phase have a meaning."""
+        return not (self.streams or self.lifecycle)
+
+    @property
     def fits_rings(self) -> bool:
         """Whether fio's io_uring uses the requested depths: it rounds a depth up to a power of two
         (`roundup_pow2` in engines/io_uring.c)."""
@@ -288,7 +301,10 @@ class Workload(Model):
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """Operations that a trial must report; empty for a user's job file."""
+        """Operations that a trial must report; empty for a user's job file, and for a lifecycle,
+        whose stages depend on the class."""
+        if self.lifecycle:
+            return ()
         return tuple(dict.fromkeys(op for phase in self.phases for op in phase.pattern.ops))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
-from leadline.plan.target_url import RunnerKind, TargetKind, TargetUrl
+from leadline.plan.target_url import Lifetime, RunnerKind, TargetKind, TargetUrl
 from leadline.units import format_size
 
 
@@ -44,6 +44,7 @@ _FOR = {
     EngineChoice.RBD_BENCH: (TargetKind.RBD,),
     EngineChoice.RADOS_BENCH: (TargetKind.RADOS,),
     EngineChoice.ZFS_STREAM: (TargetKind.ZFS, TargetKind.ZFS_ON_RBD),
+    EngineChoice.VOLUME_LIFECYCLE: (TargetKind.STORAGE_CLASS,),
 }
 
 
@@ -57,6 +58,9 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
             f"the engine {choice.value!r} is for {named} targets, not for {kind.value}: ones; "
             "`targets:` of a workload names those that it is for"
         )
+        return
+    if workload.lifecycle:
+        yield from _of_lifecycles(workload, url)
         return
     if kind.on_kubernetes:
         yield from _of_volumes(workload, url)
@@ -74,6 +78,21 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
             "fio's io_uring rounds a depth up to a power of two and would do more than asked: use "
             "`engine: auto` or `libaio`, or a depth of 1, 2, 4, 8, 16, ..."
         )
+
+
+def _of_lifecycles(workload: Workload, url: TargetUrl) -> Iterator[str]:
+    """Settings that have no meaning for the lifecycle of volumes."""
+    engine = f"the engine {EngineChoice.VOLUME_LIFECYCLE.value!r}"
+    if [phase.pattern for phase in workload.phases] != [Pattern.WRITE]:
+        yield f"{engine} writes the data of each volume: it takes `pattern: write` and nothing else"
+        return
+    (phase,) = workload.phases
+    if phase.rate_iops is not None or workload.neighbours or phase.iodepth > 1 or phase.numjobs > 1:
+        yield f"{engine} has volumes at once (`clients`), and neither depth, jobs nor a rate"
+    if url.request.runner is RunnerKind.VM:
+        yield f"{engine} runs in pods: omit runner=vm"
+    if url.request.lifetime is Lifetime.FRESH:
+        yield f"{engine} makes new volumes in every trial: omit volume=fresh"
 
 
 def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
@@ -162,6 +181,18 @@ def with_rate(workload: Workload) -> Workload:
     """A workload like a step of an open loop, at any rate."""
     phases = tuple(phase.model_copy(update={"rate_iops": 1.0}) for phase in workload.phases)
     return workload.model_copy(update={"phases": phases})
+
+
+def mixed_lifecycles(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Targets whose volumes are both made in every trial and used by all trials, by their name."""
+    for target in plan.targets:
+        kinds = {workload.lifecycle for workload in plan.workloads_on(target.name)}
+        if len(kinds) > 1:
+            sentence = (
+                "the engine 'volume-lifecycle' makes volumes of its own: give the other "
+                "workloads another target of the same class (`targets:` of a workload)"
+            )
+            yield target.name, sentence
 
 
 def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -107,7 +107,8 @@ class VolumeRequest:
     `mode` None: raw block where the class supports it; `node` and `zone` empty: the scheduler's
     choice. `cores` and `memory_bytes` None: those of the preset, or of the cluster's runner pods.
     `io_threads` None: as the cluster's virtual machines. `everywhere`: a volume for each node or
-    zone that `spread` names; `count` is then known when the cluster has been asked."""
+    zone that `spread` names; `count` is then known when the cluster has been asked.
+    `snapshot_class` empty: one of the class's driver."""
 
     size_bytes: int | None = None
     mode: VolumeMode | None = None
@@ -126,6 +127,7 @@ class VolumeRequest:
     dedicated: bool = False
     spread: Spread = Spread.NONE
     everywhere: bool = False
+    snapshot_class: str = ""
 
     def runner_size(self, cluster: KubernetesCluster | None) -> Preset:
         """The processors and memory of each runner; those of a pod are the cluster's by default."""
@@ -144,7 +146,7 @@ _OF_MACHINES = ("vm", "io_threads", "bus", "cache", "dedicated")
 _PLACED = ("node", "zone", "spread")
 OPTIONS = (
     *("size", "mode", "access", "runner", "vm", "cores", "memory", "io_threads", "bus", "cache"),
-    *("dedicated", *_PLACED, "count", "volume"),
+    *("dedicated", *_PLACED, "count", "volume", "snapshot_class"),
 )
 _YES_OR_NO = ("yes", "no")
 ALL = "all"
@@ -186,6 +188,8 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
     for key, pattern in (("node", _NODE), ("zone", _LABEL)):
         if key in options and not pattern.fullmatch(options[key]):
             raise ValueError(f"{options[key]!r} is no name of a {key}")
+    if "snapshot_class" in options and not _OBJECT_NAME.fullmatch(options["snapshot_class"]):
+        raise ValueError(f"{options['snapshot_class']!r} is no name of a VolumeSnapshotClass")
     if "node" in options and "zone" in options:
         raise ValueError("a node lies in one zone: give node or zone, not both")
     spread = Spread(options.get("spread", ""))
@@ -214,6 +218,7 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
         dedicated=options.get("dedicated") == "yes",
         spread=spread,
         everywhere=everywhere,
+        snapshot_class=options.get("snapshot_class", ""),
     )
 
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import Absence, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
-from leadline.metrics import Metric, Op
+from leadline.metrics import STAGES, Metric, Op
 from leadline.plan.models import Phase, Recorded, Workload
 from leadline.stats.histogram import samples_needed
 from leadline.text import count_text as count_text
@@ -192,6 +192,10 @@ def workload_text(workload: Workload) -> str:
         return f"{what}, {format_duration(workload.duration_s)} in all"
     phases = "; then ".join(phase_text(phase) for phase in workload.phases)
     ramp = f" after {format_duration(workload.ramp_s)} ramp" if workload.ramp_s else ""
+    if workload.lifecycle:
+        data = format_size(sum(phase.size for phase in workload.phases))
+        volumes = count_text(workload.clients, "volume") if workload.clients else "volumes"
+        return f"life of {volumes} at once, {data} of data in each"
     if workload.streams:
         size = format_size(sum(phase.size for phase in workload.phases))
         lasts = format_duration(workload.runtime_s)
@@ -288,6 +292,7 @@ OP_NOUNS = {
     Op.READ: "reads",
     Op.TRIM: "trims",
     Op.TOTAL: "mixed reads and writes",
+    **{stage: stage.value for stage in STAGES},
 }
 
 

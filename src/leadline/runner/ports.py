@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from leadline.archive.records import CacheDrop, Created, Problem, Processor, RoundTrip, TrialStatus
 from leadline.connect.ceph import CephAccess
@@ -17,6 +17,9 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.runner.events import StopRequest
+
+if TYPE_CHECKING:
+    from leadline.connect.kubernetes.lifecycle import LifecycleObjects
 
 
 class Shape(StrEnum):
@@ -121,6 +124,28 @@ class RemoteVolumes:
         return f"{first.path} of {first.shell.name}{more}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeClaims:
+    """Claims of a StorageClass that a trial makes and removes itself, `count` at once unless the
+    workload says how many. Each stage may take `bound_s`. `stem` begins the names of the objects;
+    `note` gets messages about what is awaited."""
+
+    shape: ClassVar[Shape] = Shape.FILES
+    objects: LifecycleObjects
+    stem: str
+    count: int
+    bound_s: float
+    provisioner: str
+    immediate: bool
+    expandable: bool
+    keeps_volumes: bool
+    snapshot_class: str
+    note: Callable[[str], None]
+
+    def __str__(self) -> str:
+        return f"storageclass:{self.objects.runner.storage_class}"
+
+
 class Host(Protocol):
     """A machine reached over the network; `path` is a folder that Leadline made there."""
 
@@ -156,7 +181,7 @@ class Hosts:
 
 
 # Where an engine does its I/O.
-Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes | Hosts
+Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes | VolumeClaims | Hosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

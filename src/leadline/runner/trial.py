@@ -120,12 +120,19 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
     return record
 
 
+# Ten stages that each take the default of `ready:`, and some time to tidy up.
+LIFECYCLE_BOUND_S = 3600.0
+
+
 def trial_bound_s(workload: Workload, grace_s: float) -> float:
     """Seconds that a trial may take of the engine's own time.
 
-    A ZFS stream is never cut: the last one may begin just before the runtime is over.
+    A ZFS stream is never cut: the last one may begin just before the runtime is over. The stages of
+    a lifecycle have bounds of their own (`ready:` of the cluster).
     """
     bound_s = workload.duration_s + grace_s * max(1, len(workload.phases))
+    if workload.lifecycle:
+        return LIFECYCLE_BOUND_S
     if workload.streams:
         bound_s += sum(phase.size for phase in workload.phases) / SLOWEST_BPS
     return bound_s
@@ -192,7 +199,7 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
     # A user's own job file lays out files in its own way, so its extent is unknown.
     return _Conditions(
         cache_drop=drop,
-        extent=None if cell.workload.job_file else extent,
+        extent=None if cell.workload.job_file or cell.workload.lifecycle else extent,
         round_trips=round_trips,
     )
 

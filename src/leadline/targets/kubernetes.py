@@ -434,7 +434,7 @@ class KubernetesTarget(ABC):
 
 
 # Pods of an abandoned run end by themselves, a day after the time that the run asks for.
-_DEADLINE_S = 24 * 3600
+DEADLINE_S = 24 * 3600
 PROGRAMS = ("fio", "timeout", "setsid", "sha256sum", "gzip", "tar", "blockdev")
 _FOLDER_USE = 'test -d "$1" && du -s -B1 "$1" | cut -f1 && stat -f -c %T "$1"'
 _NO_FIO = "the image needs fio, a shell and GNU coreutils, as Containerfile makes it"
@@ -449,7 +449,7 @@ class StorageClassTarget(KubernetesTarget):
         self, target: Target, cluster: OpenKubernetes, *, number: int, asked_s: float
     ) -> None:
         super().__init__(target, cluster, number=number)
-        self._deadline_s = round(asked_s * 2 + _DEADLINE_S)
+        self._deadline_s = round(asked_s * 2 + DEADLINE_S)
         # For each volume with a file system: bytes in use, and its type, as lines.
         self._folder_use: list[list[str]] = []
 

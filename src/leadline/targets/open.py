@@ -97,8 +97,11 @@ def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -
     # The Kubernetes client takes long to import.
     from leadline.targets.kubernetes import StorageClassTarget
     from leadline.targets.virtual_machine import VirtualMachineTarget
+    from leadline.targets.volume_lifecycle import LifecycleTarget
 
     number = [other.name for other in plan.targets].index(target.name) + 1
+    if any(workload.lifecycle for workload in plan.workloads_on(target.name)):
+        return LifecycleTarget(target, cluster, number=number, asked_s=plan.duration_s)
     if target.parsed.request.runner is RunnerKind.VM:
         return VirtualMachineTarget(target, cluster, number=number, asked_s=plan.duration_s)
     return StorageClassTarget(target, cluster, number=number, asked_s=plan.duration_s)

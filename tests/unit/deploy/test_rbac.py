@@ -71,6 +71,11 @@ def test_volumes_that_are_retained() -> None:
     assert _granted(role) == _asked(permissions.RETAIN_RULES)
 
 
+def test_the_lifecycle_of_volumes() -> None:
+    (role,) = _roles("volume-lifecycle.yaml")
+    assert _granted(role) == _asked(permissions.LIFECYCLE_RULES)
+
+
 def test_a_run_in_virtual_machines() -> None:
     (role,) = _roles("run-vm.yaml")
     assert _granted(role) == _asked(permissions.VM_RULES) | CLONING

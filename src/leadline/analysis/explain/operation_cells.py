@@ -9,7 +9,7 @@ from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import CellFigure
 from leadline.analysis.verdicts import REPEATS_FACTOR, Judgement, Reason, Verdict
 from leadline.findings import Severity
-from leadline.metrics import Metric, Op
+from leadline.metrics import STAGES, Metric, Op
 
 CHANGED = (Verdict.BETTER, Verdict.WORSE)
 _NOT_REACHED = "queue-depth-not-reached"
@@ -220,10 +220,11 @@ def _usable_value(figure: CellFigure | None, metric: Metric) -> float | None:
 
 
 def group_metrics(cells: Sequence[ComparedCell]) -> tuple[OperationCell, ...]:
-    """Group the metrics by cell and operation, in their order; drop those without an operation."""
+    """Group the metrics by cell and operation, in their order; drop those without an operation, and
+    the stages of volumes: what explains I/O does not explain a control plane."""
     grouped: dict[tuple[str, str, str, Op], list[tuple[int, ComparedCell]]] = {}
     for index, cell in enumerate(cells):
-        if cell.op is not None:
+        if cell.op is not None and cell.op not in STAGES:
             key = (cell.target, cell.workload, cell.level, cell.op)
             grouped.setdefault(key, []).append((index, cell))
     return tuple(

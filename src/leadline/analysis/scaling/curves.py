@@ -79,7 +79,7 @@ def _share(phase: Phase, op: Op) -> float:
 
 def _phase(workload: Workload, op: Op) -> Phase | None:
     """Return the phase that does `op`: at most one of a workload. A total is of the mixed phase."""
-    for phase in () if workload.streams else workload.phases:
+    for phase in workload.phases if workload.in_blocks else ():
         if op in phase.pattern.ops or (op is Op.TOTAL and len(phase.pattern.ops) > 1):
             return phase
     return None

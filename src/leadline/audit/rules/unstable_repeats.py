@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from leadline.audit.evidence import CellEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
-from leadline.units import format_bandwidth
+from leadline.units import format_bandwidth, format_iops
 
 # Methodology; 180 groups of three on a production Ceph cluster: median 2.0 %, 90 % below 16.1 %.
 VARIATION = 0.10
@@ -57,7 +57,7 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
                 + (
                     f"{format_bandwidth(min(rates))} to {format_bandwidth(max(rates))} MiB/s."
                     if series.in_bytes
-                    else f"{min(rates):,.0f} to {max(rates):,.0f} IOPS."
+                    else f"{format_iops(min(rates))} to {format_iops(max(rates))} IOPS."
                 ),
                 remedy="Repeat more often, and find what changes between trials: other load, "
                 "caches, burst credits.",

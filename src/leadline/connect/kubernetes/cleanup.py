@@ -6,7 +6,7 @@ deletion in progress would disturb the next measurement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +23,14 @@ from lightkube.resources.core_v1 import (
 from lightkube.types import CascadeType
 
 from leadline.connect.kubernetes.client import Connection, if_allowed, poll
+from leadline.connect.kubernetes.lifecycle import (
+    CONTENT,
+    CONTENTS,
+    SNAPSHOT,
+    SNAPSHOTS,
+    delete_with_snapshot,
+    list_owned,
+)
 from leadline.connect.kubernetes.machines import (
     MACHINES,
     VirtualMachine,
@@ -63,13 +71,17 @@ class Removal:
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job, and everything with its token: pods, claims and their volumes. A Job with
-        another token stays."""
+        """Remove a Job, and everything with its token: pods, snapshots, claims and their volumes. A
+        Job with another token stays."""
         volumes = self._volumes(namespace, token)
+        contents = self._snapshot_contents(namespace, {TOKEN: token})
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
         if found is not None and _label(found, TOKEN) == token:
             self._delete(Job, "jobs.batch", name, namespace)
-        return self._wait_until_gone(namespace, token, volumes)
+        return (
+            *self._wait_for_snapshots(contents),
+            *self._wait_until_gone(namespace, token, volumes),
+        )
 
     def machine(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
         """Remove the virtual machines of a token, whose names begin with `name`, with everything
@@ -98,12 +110,13 @@ class Removal:
 
         claims = self.connection.ask("list", "persistentvolumeclaims", call, namespace=name)
         volumes = _bound_volumes(claims)
+        contents = self._snapshot_contents(name, selector())
         self._delete(Namespace, "namespaces", name)
         found: Any = None
         for _ in poll(_DEAD_S if self.dead_nodes else self.bound_s, self.go_on):
             found = self._owned_namespace(name, token)
             if found is None:
-                return self._wait_for_volumes(volumes)
+                return (*self._wait_for_snapshots(contents), *self._wait_for_volumes(volumes))
         conditions = (found.status.conditions if found and found.status else None) or ()
         messages = (condition.message for condition in conditions if condition.status == "True")
         reported = "; ".join(message for message in messages if message) or "nothing"
@@ -143,29 +156,57 @@ class Removal:
         conditions = (node.status.conditions if node and node.status else None) or ()
         return not any(item.type == "Ready" and item.status == "True" for item in conditions)
 
+    def _snapshot_contents(self, namespace: str, labels: Mapping[str, str]) -> list[str]:
+        """Return the names of the contents of snapshots with these labels, which are set to be
+        deleted with them. None where there are no snapshots, or where this user may not list
+        them."""
+
+        def listed() -> list[dict[str, Any]]:
+            return list_owned(self.connection, SNAPSHOT, SNAPSHOTS, namespace, labels)
+
+        found = []
+        for snapshot in if_allowed(listed) or ():
+            name = (snapshot.get("status") or {}).get("boundVolumeSnapshotContentName")
+            if name:
+                found.append(str(name))
+                if_allowed(partial(delete_with_snapshot, self.connection, str(name)))
+        return found
+
+    def _wait_for_snapshots(self, contents: Iterable[str]) -> tuple[str, ...]:
+        """Wait for the contents of snapshots, as for volumes."""
+        left = self._left(CONTENT, CONTENTS, contents)
+        return (f"contents of snapshots that are not gone: {', '.join(left)}",) if left else ()
+
     def _volumes(self, namespace: str, token: str) -> list[str]:
         """Return the names of the PersistentVolumes behind the claims of a token."""
         return _bound_volumes(claims_of(self.connection, namespace, token))
 
     def _wait_for_volumes(self, volumes: Iterable[str]) -> tuple[str, ...]:
-        """Wait for the volumes. Where this user may not read them, gone claims suffice."""
-        waiting = list(volumes)
-        kind = (PersistentVolume, "persistentvolumes")
+        left = self._left(PersistentVolume, "persistentvolumes", volumes)
+        if not left:
+            return ()
+        lines = [
+            line
+            for name in left
+            for line in format_events(events_of(self.connection, "default", name), 1)
+        ]
+        reason = f" ({'; '.join(lines)})" if lines else ""
+        return (f"volumes that are not gone: {', '.join(left)}{reason}",)
+
+    def _left(self, kind: Any, resource: str, names: Iterable[str]) -> list[str]:
+        """Wait until objects are gone; those that are not. Where this user may not read them, gone
+        claims and snapshots suffice."""
+        waiting = list(names)
         for _ in poll(self.bound_s, self.go_on):
             waiting = [
                 name
                 for name in waiting
-                if if_allowed(partial(get_object, self.connection, *kind, name)) is not None
+                if if_allowed(partial(get_object, self.connection, kind, resource, name))
+                is not None
             ]
             if not waiting:
-                return ()
-        lines = [
-            line
-            for name in waiting
-            for line in format_events(events_of(self.connection, "default", name), 1)
-        ]
-        reason = f" ({'; '.join(lines)})" if lines else ""
-        return (f"volumes that are not gone: {', '.join(waiting)}{reason}",)
+                break
+        return waiting
 
     def _delete(self, kind: Any, resource: str, name: str, namespace: str = "") -> None:
         try:

@@ -58,6 +58,17 @@ RUN_RULES: tuple[Rule, ...] = (
 NAMESPACE_RULES = _rules("", "namespaces", "get create delete", namespaced=False)
 # A StorageClass that retains volumes after use: the run removes them.
 RETAIN_RULES = _rules("", "persistentvolumes", "patch", namespaced=False)
+# The lifecycle of volumes.
+LIFECYCLE_RULES: tuple[Rule, ...] = (
+    *_rules("", "persistentvolumeclaims", "create patch delete watch"),
+    *_rules("", "pods", "create delete watch"),
+    *_rules("snapshot.storage.k8s.io", "volumesnapshots", "get list create delete watch"),
+    *_rules("snapshot.storage.k8s.io", "volumesnapshotclasses", "list", namespaced=False),
+    *_rules("snapshot.storage.k8s.io", "volumesnapshotcontents", "get patch", namespaced=False),
+    *_rules("", "persistentvolumes", "list watch", namespaced=False),
+    *_rules("storage.k8s.io", "volumeattachments", "list watch", namespaced=False),
+    *_rules("storage.k8s.io", "csidrivers", "get", namespaced=False),
+)
 # Virtual machines.
 VM_RULES: tuple[Rule, ...] = (
     *_rules("kubevirt.io", "virtualmachines", "get list create delete"),

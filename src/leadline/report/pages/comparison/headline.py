@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell, Comparison, OverallEffect
 from leadline.analysis.verdicts import Evidence, Reason, Verdict
-from leadline.metrics import Op
+from leadline.metrics import STAGES, Op
 from leadline.report.words import (
     JUDGED,
     OP_NOUNS,
@@ -26,7 +26,7 @@ from leadline.report.words import (
     words_of,
 )
 
-_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL)
+_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, *STAGES)
 CHANGED = (Verdict.WORSE, Verdict.BETTER)
 
 

@@ -12,7 +12,7 @@ from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
-from leadline.metrics import Metric, Op
+from leadline.metrics import STAGES, Metric, Op
 from leadline.report.document import (
     SYSTEM_HUES,
     Bar,
@@ -49,7 +49,7 @@ from leadline.report.words import (
 )
 from leadline.units import format_latency
 
-_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL)
+_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, *STAGES)
 # Rows of a panel; the table has all of them.
 _MOST_ROWS = 14
 # Configuration differences next to the pictures; the table has all of them.

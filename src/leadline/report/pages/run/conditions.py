@@ -438,7 +438,7 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
                 quantity(format_duration(load.ramp_s), load.ramp_s),
                 quantity(format_duration(load.runtime_s), load.runtime_s),
             ]
-            if load.streams:  # which have no blocks and no depth
+            if not load.in_blocks:  # which have no blocks and no depth
                 numbers[:3] = [quantity(NOT_SHOWN, 0)] * 3
             rows.append(
                 (
@@ -447,7 +447,7 @@ def matrix_blocks(run: Run) -> tuple[Block, ...]:
                     phase.pattern.value,
                     f"{phase.read_share} % reads" if phase.read_share else "",
                     load.engine.value,
-                    "" if load.streams else "yes" if load.direct else "no",
+                    "" if not load.in_blocks else "yes" if load.direct else "no",
                     f"every {phase.fsync}" if phase.fsync else "",
                     *numbers,
                 )

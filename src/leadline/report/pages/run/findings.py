@@ -11,7 +11,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
-from leadline.metrics import PERCENTILES, Metric
+from leadline.metrics import PERCENTILES, STAGES, Metric
 from leadline.plan.models import Recorded
 from leadline.report.document import Block, Document, Paragraph, Section
 from leadline.report.marks import Marks, finding_list
@@ -69,12 +69,12 @@ def audit_sentences(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding], marks: Marks
 ) -> list[str]:
     """Summarise findings, missing numbers and the spread of repeats."""
-    streams = {cell.workload.name for cell in run.plan.cells if cell.workload.streams}
+    apart = {cell.workload.name for cell in run.plan.cells if not cell.workload.in_blocks}
     return [
         *_audited(figures, findings, marks),
         *remaining_sentence(run, findings),
         *_missing(figures),
-        *_not_shown([row for row in figures if row.planned_workload not in streams]),
+        *_not_shown([row for row in figures if row.planned_workload not in apart]),
         *_spread(figures),
     ]
 
@@ -207,7 +207,9 @@ def _spread(figures: Sequence[CellFigure]) -> list[str]:
 
 
 def shown_rate(figure: CellFigure) -> Metric:
-    """IOPS, or bandwidth where a figure has nothing else, such as a stream."""
+    """IOPS, or bandwidth where a figure has nothing else, such as a stream; the time of a stage."""
+    if figure.op in STAGES:
+        return Metric.LATENCY_MEAN
     return reported_rate(Metric.IOPS, lambda metric: figure.metric(metric).value is not None)
 
 

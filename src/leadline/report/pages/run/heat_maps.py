@@ -199,7 +199,9 @@ def _column_title(found: Grid, column: _Subject, rate: Metric | None) -> str:
     levels = {other[1] for other in found.columns if other[0] == workload}
     ops = {other[2] for other in found.columns if other[:2] == (workload, level)}
     named = place(workload, level if len(levels) > 1 else "", op_text(op) if len(ops) > 1 else "")
-    unit = {None: "", Metric.BANDWIDTH: ", MiB/s"}.get(rate, ", IOPS")
+    unit = {None: "", Metric.BANDWIDTH: ", MiB/s", Metric.LATENCY_MEAN: ", mean"}.get(
+        rate, ", IOPS"
+    )
     return named + unit
 
 

@@ -9,7 +9,7 @@ from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.findings import Finding
-from leadline.metrics import Metric, Op
+from leadline.metrics import STAGES, Metric, Op
 from leadline.report.document import (
     Block,
     DotPlot,
@@ -38,7 +38,7 @@ from leadline.report.words import (
     value_with_unit,
 )
 
-_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL)
+_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, *STAGES)
 # Rows of a panel, and panels of a first screen; the tables have all of them.
 MOST_ROWS, MOST_PANELS = 14, 16
 _NAME = 22
@@ -103,9 +103,11 @@ def _fastest(op: Op, shown: Sequence[_Shown]) -> Tile:
         note = "The audit refuses every number, or none is there."
         return Tile(title=heading, unit="", value="none", verdict="inconclusive", note=note)
     # Rates of small and of large blocks are not compared with each other.
-    metric = Metric.IOPS if any(one.metric is Metric.IOPS for _, one in shown) else Metric.BANDWIDTH
+    kinds = {one.metric for _, one in shown}
+    metric = next(one for one in (Metric.IOPS, Metric.BANDWIDTH, *Metric) if one in kinds)
     same = sorted((one for one in shown if one[1].metric is metric), key=_value)
-    figure, best = same[-1]
+    # Of a stage of volumes the time is shown, of which less is faster.
+    figure, best = same[0] if metric.is_latency else same[-1]
     return Tile(
         title=heading,
         unit="",
@@ -206,7 +208,7 @@ def run_strips(
     noted = stacks_of(run), straggling(findings)
     labels = chart_labels(dict.fromkeys(figure.target for figure in figures))
     found = []
-    for op in _OPS[:3]:
+    for op in (op for op in _OPS if op is not Op.TOTAL):
         own = [
             shown
             for shown in rates_of(run, figures)

@@ -40,11 +40,14 @@ TABLE_METRICS = (
 )
 # A stream has no I/O requests to count.
 _OF_STREAMS = (Metric.BANDWIDTH,)
+# An operation of a lifecycle is a volume in a stage.
+_OF_LIFECYCLES = (Metric.LATENCY_MEAN, Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.IOPS)
 _NUMBER_COLUMNS = {
     Metric.IOPS: number_column("IOPS"),
     Metric.BANDWIDTH: number_column("MiB/s", 2),
     Metric.LATENCY_MEAN: number_column("mean", 3),
     Metric.LATENCY_P50: number_column("p50", 5),
+    Metric.LATENCY_P95: number_column("p95", 5),
     Metric.LATENCY_P99: number_column("p99"),
     Metric.LATENCY_P999: number_column("p99.9", 4),
 }
@@ -68,8 +71,8 @@ def result_sections(
     together = len({figure.target for figure in figures}) == 1
     sections = []
     if together and figures:
-        every = all(workload.streams for workload in workloads.values())
-        shown = _OF_STREAMS if every else TABLE_METRICS
+        kinds = {_table_metrics(workload) for workload in workloads.values()}
+        shown = kinds.pop() if len(kinds) == 1 else TABLE_METRICS
         whole = results_table("results-all", "", figures, marks, by_target=False, metrics=shown)
         sections.append(Section(heading="All workloads", id="all", blocks=(whole,)))
     for number, (name, rows) in enumerate(groups.items(), start=1):
@@ -77,7 +80,7 @@ def result_sections(
         workload = workloads.get(name)
         rate = usual_rate(workload)
         intro: list[Block] = [Paragraph(text=_description(workload))]
-        shown = _OF_STREAMS if workload is not None and workload.streams else TABLE_METRICS
+        shown = _table_metrics(workload)
         own = results_table(f"results-{anchor}", "", rows, marks, by_target=True, metrics=shown)
         # The first screen of a page has the trials.
         plots: tuple[Block, ...] = (
@@ -88,6 +91,12 @@ def result_sections(
         blocks: tuple[Block, ...] = (*intro, *plots) if together else (*intro, own, *plots)
         sections.append(Section(heading=name, id=anchor, blocks=blocks))
     return tuple(sections)
+
+
+def _table_metrics(workload: Workload | None) -> tuple[Metric, ...]:
+    if workload is None or workload.in_blocks:
+        return TABLE_METRICS
+    return _OF_STREAMS if workload.streams else _OF_LIFECYCLES
 
 
 def _description(workload: Workload | None) -> str:
@@ -121,7 +130,10 @@ def results_table(
     )
     columns: list[str | Column] = [first]
     columns += ["section"] * sections + ["level"] * leveled + ["op"]
-    columns += [*(_NUMBER_COLUMNS[metric] for metric in metrics), number_column("trials")]
+    named = {**_NUMBER_COLUMNS}
+    if metrics == _OF_LIFECYCLES:
+        named[Metric.IOPS] = number_column("volumes/s")
+    columns += [*(named[metric] for metric in metrics), number_column("trials")]
     columns += [Column(title="range", kind=Kind.NUMBER, unit=of, rank=1)]
     columns += (
         [Column(title="95 % interval", kind=Kind.NUMBER, unit=of, rank=6)] if intervals else []

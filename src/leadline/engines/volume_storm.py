@@ -1,0 +1,619 @@
+"""One storm of the volume lifecycle: all volumes go through each stage at the same time.
+
+Threads ask the API, watches report what changes, and every line goes into the trial's folder with
+its time. A volume that does not get through a stage within `ready:` of the plan is recorded with
+what the cluster reports of it, and takes no further part. All that the storm made is removed at its
+end.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from lightkube.resources.batch_v1 import Job
+
+from leadline import errors
+from leadline.connect.kubernetes.lifecycle import (
+    ATTACHMENT,
+    AWAIT_FIRST_IO,
+    CLAIM,
+    POD,
+    RESULT,
+    SNAPSHOT,
+    SNAPSHOTS,
+    VOLUME,
+    LifecycleObjects,
+    Watches,
+    created_s,
+    delete_with_snapshot,
+    finalizers,
+    find_driver,
+    list_owned,
+    snapshot_classes,
+)
+from leadline.connect.kubernetes.objects import events_of, format_events, get_object
+from leadline.connect.kubernetes.pod_shell import PodShell
+from leadline.connect.kubernetes.pods import CONTAINER
+from leadline.engines.volume_journal import Facts, Journal, Key
+from leadline.errors import LeadlineError
+from leadline.formats.volume_lifecycle import (
+    EVENTS_FILE,
+    RECORD_FILE,
+    Asked,
+    Failed,
+    FirstIo,
+    Kind,
+    LifecycleRecord,
+    LifecycleRequest,
+    Probe,
+    Role,
+)
+from leadline.metrics import Op
+from leadline.runner.events import StopRequest
+from leadline.runner.ports import VolumeClaims
+
+_STORM, _VOLUME = "leadline/storm", "leadline/volume"
+_PROBES = 7
+# Requests at the same time; a larger storm begins in waves.
+_AT_ONCE = 64
+_KINDS = {Kind.CLAIM: CLAIM, Kind.POD: POD, Kind.SNAPSHOT: SNAPSHOT}
+_RESOURCES = {Kind.CLAIM: "persistentvolumeclaims", Kind.POD: "pods", Kind.SNAPSHOT: SNAPSHOTS}
+_COPIES = {Role.RESTORED: Op.RESTORE, Role.CLONED: Op.CLONE}
+# A change that a watch missed is found by a read.
+_LOOK_AGAIN_S = 5.0
+
+
+class Storm:
+    """A storm of `request.volumes` volumes. `bound_s` limits all of it, `claims.bound_s` a
+    stage."""
+
+    def __init__(
+        self,
+        request: LifecycleRequest,
+        claims: VolumeClaims,
+        folder: Path,
+        stop: StopRequest,
+        *,
+        bound_s: float,
+    ) -> None:
+        self._request, self._claims, self._stop = request, claims, stop
+        self._objects: LifecycleObjects = claims.objects
+        self._connection = self._objects.connection
+        self._folder = folder
+        self._end = time.monotonic() + bound_s
+        self._id = secrets.token_hex(4)
+        self._journal = Journal(folder / EVENTS_FILE)
+        self._failures: list[Failed] = []
+        self._watches = Watches(connection=self._connection)
+
+    # --- the stages ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run all stages that the class supports. Raises LeadlineError where no volume could be
+        used, or where something could not be removed."""
+        record = self._survey()
+        (self._folder / RECORD_FILE).write_text(record.text(), encoding="utf-8")
+        try:
+            self._watch()
+            self._stages(record)
+        finally:
+            try:
+                self._tidy()
+            finally:
+                self._watches.stop()
+                self._journal.close()
+
+    def _stages(self, record: LifecycleRecord) -> None:
+        volumes = self._use(Role.NEW, range(1, self._request.volumes + 1), None)
+        if not volumes and self._failures:
+            first = self._failures[0]
+            raise LeadlineError(
+                errors.VOLUME_PENDING,
+                f"none of {self._request.volumes} volumes could be used",
+                context=[f"volume {first.volume}, {first.stage.value}: {first.reason}"],
+                hint="look at the provisioner of the StorageClass; `ready:` of the cluster in the "
+                "plan sets how long to wait",
+            )
+        if Op.EXPAND not in record.unsupported:
+            volumes = self._expand(volumes, record.size_bytes)
+        snapshots: Sequence[int] = ()
+        if Op.SNAPSHOT not in record.unsupported:
+            snapshots = self._snapshot(volumes, record.snapshot_class)
+        if Op.RESTORE not in record.unsupported:
+            self._copy(
+                Role.RESTORED,
+                snapshots,
+                lambda number: {
+                    "apiGroup": "snapshot.storage.k8s.io",
+                    "kind": "VolumeSnapshot",
+                    "name": self._name(Role.NEW, number),
+                },
+            )
+        if Op.CLONE not in record.unsupported:
+            self._copy(
+                Role.CLONED,
+                volumes,
+                lambda number: {
+                    "kind": "PersistentVolumeClaim",
+                    "name": self._name(Role.NEW, number),
+                },
+            )
+        self._remove(Role.NEW, volumes)
+
+    def _use(
+        self,
+        role: Role,
+        numbers: Sequence[int],
+        source: Callable[[int], Mapping[str, str]] | None,
+    ) -> list[int]:
+        """Create claims and their pods at once; the volumes on which a pod did its first I/O."""
+        size_bytes = self._objects.runner.size_bytes
+        if source is not None:
+            size_bytes = self._grown_bytes if self._grown else size_bytes
+        for number in numbers:
+            self._journal.names[self._name(role, number)] = (role, number)
+
+        def begin(number: int) -> None:
+            name, labels = self._name(role, number), self._labels(role, number)
+            origin = source(number) if source else None
+            self._create(
+                Kind.CLAIM,
+                role,
+                number,
+                lambda: self._objects.create_claim(name, labels, size_bytes, origin),
+            )
+            self._create(
+                Kind.POD,
+                role,
+                number,
+                lambda: self._objects.create_pod(
+                    name,
+                    labels,
+                    name,
+                    f"{self._id}-{number}",
+                    None if source else self._request.data_bytes,
+                ),
+            )
+
+        stage = _COPIES.get(role, Op.PROVISION)
+        self._say(stage, numbers)
+        begun = self._each(role, stage, numbers, begin)
+        end = self._stage_end()
+
+        def finish(number: int) -> None:
+            stage = _COPIES.get(role, Op.PROVISION)
+            self._await(stage, role, number, Kind.CLAIM, lambda facts: _is_bound(facts), end)
+            if self._claims.keeps_volumes:
+                self._delete_with_claim(role, number)
+            stage = _COPIES.get(role, Op.MOUNT)
+            self._await(
+                stage, role, number, Kind.POD, lambda facts: facts.get("running") is True, end
+            )
+            self._first_io(role, number, end)
+
+        return self._each(role, Op.READY, begun, finish)
+
+    def _first_io(self, role: Role, number: int, end: float) -> None:
+        """Read the times of a pod's first I/O, and verify what a copy holds."""
+        name = self._name(role, number)
+        stage = _COPIES.get(role, Op.FIRST_IO)
+        with self._journal.changed:
+            uid = str(self._journal.facts[Kind.POD, role, number].get("uid"))
+        shell = PodShell(self._connection, self._objects.namespace, name, uid, CONTAINER)
+        output, arrived = bytearray(), [0.0]
+
+        def take(chunk: bytes) -> None:
+            arrived[0] = arrived[0] or self._journal.now()
+            output.extend(chunk)
+
+        asked = self._journal.now()
+        try:
+            shell.run(AWAIT_FIRST_IO, RESULT, bound_s=max(1.0, end - time.monotonic()), output=take)
+            now_s, line = output.decode().splitlines()
+            started_s, done_s, content = line.split()
+        except (LeadlineError, ValueError) as error:
+            fact = (
+                error.fact if isinstance(error, LeadlineError) else "the pod reports no first I/O"
+            )
+            raise _Stuck(stage, fact) from error
+        if content != f"{self._id}-{number}":
+            raise _Stuck(stage, "the volume does not hold the data of its source")
+        self._journal.write(
+            FirstIo(
+                line="first-io",
+                at_s=asked,
+                role=role,
+                volume=number,
+                answered_s=max(asked, arrived[0]),
+                started_s=float(started_s),
+                done_s=float(done_s),
+                now_s=float(now_s),
+            )
+        )
+
+    def _expand(self, numbers: Sequence[int], size_bytes: int) -> list[int]:
+        def begin(number: int) -> None:
+            name = self._name(Role.NEW, number)
+            asked = self._journal.now()
+            self._objects.expand(name, self._grown_bytes)
+            self._asked("expand", Kind.CLAIM, Role.NEW, number, asked, None)
+
+        def grown(facts: Facts) -> bool:
+            capacity = facts.get("capacity_bytes")
+            return isinstance(capacity, int) and capacity > size_bytes
+
+        self._say(Op.EXPAND, numbers)
+        begun = self._each(Role.NEW, Op.EXPAND, numbers, begin)
+        self._grown = bool(begun)
+        end = self._stage_end()
+        self._each(
+            Role.NEW,
+            Op.EXPAND,
+            begun,
+            lambda number: self._await(Op.EXPAND, Role.NEW, number, Kind.CLAIM, grown, end),
+        )
+        # A volume that does not grow can still be copied and removed.
+        return list(numbers)
+
+    def _snapshot(self, numbers: Sequence[int], snapshot_class: str) -> list[int]:
+        def begin(number: int) -> None:
+            name, labels = self._name(Role.NEW, number), self._labels(Role.NEW, number)
+            self._create(
+                Kind.SNAPSHOT,
+                Role.NEW,
+                number,
+                lambda: self._objects.create_snapshot(name, labels, name, snapshot_class),
+            )
+
+        def finish(number: int) -> None:
+            self._await(
+                Op.SNAPSHOT,
+                Role.NEW,
+                number,
+                Kind.SNAPSHOT,
+                lambda facts: facts.get("ready") is True,
+                end,
+            )
+
+        self._say(Op.SNAPSHOT, numbers)
+        begun = self._each(Role.NEW, Op.SNAPSHOT, numbers, begin)
+        end = self._stage_end()
+        return self._each(Role.NEW, Op.SNAPSHOT, begun, finish)
+
+    def _copy(
+        self, role: Role, numbers: Sequence[int], source: Callable[[int], Mapping[str, str]]
+    ) -> None:
+        """Make a copy of each volume, verify it, and remove it."""
+        if numbers:
+            self._remove(role, self._use(role, numbers, source))
+
+    def _remove(self, role: Role, numbers: Sequence[int]) -> None:
+        """Delete pods and snapshots, then the claims; wait until their volumes are gone."""
+
+        def free(number: int) -> None:
+            for kind in (Kind.POD, Kind.SNAPSHOT):
+                if self._exists(kind, role, number):
+                    self._delete(kind, role, number)
+
+        def unused(number: int) -> None:
+            for kind in (Kind.POD, Kind.SNAPSHOT):
+                self._await_gone(Op.DELETE, role, number, kind, end)
+
+        def gone(number: int) -> None:
+            self._await_gone(Op.DELETE, role, number, Kind.CLAIM, end)
+            self._await_gone(Op.RECLAIM, role, number, Kind.VOLUME, end)
+
+        self._release_snapshots()
+        if role is Role.NEW:
+            self._say(Op.DELETE, numbers)
+        freed = self._each(role, Op.DELETE, numbers, free)
+        end = self._stage_end()
+        freed = self._each(role, Op.DELETE, freed, unused)
+        deleted = self._each(
+            role, Op.DELETE, freed, lambda number: self._delete(Kind.CLAIM, role, number)
+        )
+        end = self._stage_end()
+        self._each(role, Op.DELETE, deleted, gone)
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _create(self, kind: Kind, role: Role, number: int, call: Callable[[], Any]) -> None:
+        asked = self._journal.now()
+        found = call()
+        time_of = getattr(getattr(found, "metadata", None), "creationTimestamp", None)
+        created = created_s({"metadata": {"creationTimestamp": time_of}}) if time_of else None
+        self._asked("create", kind, role, number, asked, created)
+
+    def _delete(self, kind: Kind, role: Role, number: int) -> None:
+        asked = self._journal.now()
+        self._objects.delete(_KINDS[kind], _RESOURCES[kind], self._name(role, number))
+        self._asked("delete", kind, role, number, asked, None)
+
+    def _asked(
+        self, verb: Any, kind: Kind, role: Role, number: int, asked: float, created: float | None
+    ) -> None:
+        self._journal.write(
+            Asked(
+                line="asked",
+                at_s=asked,
+                role=role,
+                volume=number,
+                verb=verb,
+                kind=kind,
+                answered_s=self._journal.now(),
+                created_s=created,
+            )
+        )
+
+    def _each(
+        self, role: Role, stage: Op, numbers: Sequence[int], do: Callable[[int], None]
+    ) -> list[int]:
+        """Do something for all volumes at once; those for which it went well. A volume that fails
+        is recorded."""
+        if not numbers:
+            return []
+
+        def guarded(number: int) -> bool:
+            try:
+                do(number)
+            except _Stuck as stuck:
+                self._fail(role, number, stuck.stage, stuck.reason)
+                return False
+            except LeadlineError as error:
+                reason = "; ".join([error.fact, *error.context])
+                self._fail(role, number, _COPIES.get(role, stage), reason)
+                return False
+            return True
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(numbers))) as pool:
+            went_well = list(pool.map(guarded, numbers))
+        if self._stop.requested:
+            raise LeadlineError(errors.INTERRUPTED, "stopped in a storm of volumes")
+        return [number for number, well in zip(numbers, went_well, strict=True) if well]
+
+    def _fail(self, role: Role, number: int, stage: Op, reason: str) -> None:
+        if self._stop.requested:
+            return
+        stages = [stage]
+        if role is Role.NEW and stage in (Op.PROVISION, Op.MOUNT, Op.FIRST_IO):
+            stages.append(Op.READY)
+        for each in stages:
+            line = Failed(
+                line="failed",
+                at_s=self._journal.now(),
+                role=role,
+                volume=number,
+                stage=each,
+                reason=reason,
+            )
+            self._failures.append(line)
+            self._journal.write(line)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    def _stage_end(self) -> float:
+        return min(self._end, time.monotonic() + self._claims.bound_s)
+
+    def _exists(self, kind: Kind, role: Role, number: int) -> bool:
+        with self._journal.changed:
+            key = (kind, role, number)
+            return key in self._journal.facts and key not in self._journal.gone
+
+    def _await(
+        self,
+        stage: Op,
+        role: Role,
+        number: int,
+        kind: Kind,
+        test: Callable[[Facts], bool],
+        end: float,
+    ) -> None:
+        """Wait until an object is so. Raises _Stuck with what the cluster says of it."""
+        key = (kind, role, number)
+        if not self._until(lambda: test(self._journal.facts.get(key, {})), key, end):
+            raise _Stuck(stage, self._reason(kind, role, number))
+
+    def _await_gone(self, stage: Op, role: Role, number: int, kind: Kind, end: float) -> None:
+        key = (kind, role, number)
+        if not self._until(lambda: not self._exists(*key), key, end):
+            with self._journal.changed:
+                held = str(self._journal.facts[key].get("finalizers", ""))
+            reason = f"the {kind.value} still exists"
+            if held:
+                reason += f"; finalizers that hold it: {held}"
+            events = self._events(self._object_name(kind, role, number))
+            raise _Stuck(stage, "; ".join([reason, *events]))
+
+    def _until(self, so: Callable[[], bool], key: Key, end: float) -> bool:
+        look = time.monotonic() + _LOOK_AGAIN_S
+        while True:
+            with self._journal.changed:
+                if so():
+                    return True
+                self._journal.changed.wait(0.2)
+            now = time.monotonic()
+            if now > end or self._stop.requested:
+                return False
+            if now > look:
+                self._look(key)
+                look = now + _LOOK_AGAIN_S
+
+    def _look(self, key: Key) -> None:
+        """Read an object: a watch that was interrupted may have missed its end."""
+        kind, role, number = key
+        resource = VOLUME if kind is Kind.VOLUME else _KINDS.get(kind)
+        name = self._object_name(kind, role, number)
+        if resource is None or not name:
+            return
+        plural = _RESOURCES.get(kind, "persistentvolumes")
+        inside = self._objects.namespace if kind in _KINDS else ""
+        found = get_object(self._connection, resource, plural, name, inside)
+        if found is not None:
+            self._journal.see(kind, "modified", dict(found))
+        elif self._exists(*key):
+            with self._journal.changed:
+                facts = self._journal.facts[key]
+                self._journal.note(kind, (role, number), self._journal.now(), "deleted", facts)
+
+    def _object_name(self, kind: Kind, role: Role, number: int) -> str:
+        if kind is not Kind.VOLUME:
+            return self._name(role, number)
+        with self._journal.changed:
+            owners = self._journal.volumes.items()
+            return next((name for name, owner in owners if owner == (role, number)), "")
+
+    def _reason(self, kind: Kind, role: Role, number: int) -> str:
+        """What the cluster says of an object that is not as it should be, and of its claim."""
+        with self._journal.changed:
+            facts = self._journal.facts.get((kind, role, number), {})
+        lines = [str(facts["error"])] if facts.get("error") else []
+        lines += self._events(self._name(role, number))
+        state = facts.get("phase") or ("not ready" if facts else "not there")
+        return "; ".join([f"the {kind.value} is {state}", *(lines or ["no event gives a reason"])])
+
+    def _events(self, name: str) -> list[str]:
+        try:
+            return format_events(events_of(self._connection, self._objects.namespace, name), 3)
+        except LeadlineError:
+            return []
+
+    # --- before and after ------------------------------------------------------------------------
+
+    def _survey(self) -> LifecycleRecord:
+        """What the class supports, and why not."""
+        claims, runner = self._claims, self._objects.runner
+        self._grown, self._grown_bytes = False, 2 * runner.size_bytes
+        unsupported: dict[Op, str] = {}
+        if not claims.expandable:
+            unsupported[Op.EXPAND] = "the class does not set allowVolumeExpansion"
+        driver = find_driver(self._connection, claims.provisioner)
+        snapshot_class = ""
+        if driver is None:
+            reason = f"the provisioner {claims.provisioner} is no CSI driver"
+            unsupported |= dict.fromkeys((Op.SNAPSHOT, Op.RESTORE, Op.CLONE), reason)
+        else:
+            snapshot_class = self._snapshot_class()
+            if not snapshot_class:
+                reason = f"no VolumeSnapshotClass is for the driver {claims.provisioner}"
+                unsupported |= dict.fromkeys((Op.SNAPSHOT, Op.RESTORE), reason)
+        if driver is None or (driver.spec and driver.spec.attachRequired is False):
+            unsupported[Op.ATTACH] = "the driver does not attach volumes"
+        return LifecycleRecord(
+            request=self._request,
+            storage_class=runner.storage_class,
+            provisioner=claims.provisioner,
+            immediate=claims.immediate,
+            mode=runner.mode.value,
+            size_bytes=runner.size_bytes,
+            snapshot_class=snapshot_class,
+            began_at=time.time() - self._journal.now(),
+            unsupported=unsupported,
+        )
+
+    def _snapshot_class(self) -> str:
+        """The class that the target names, else the driver's default, else its first."""
+        if self._claims.snapshot_class:
+            return self._claims.snapshot_class
+        default = "snapshot.storage.kubernetes.io/is-default-class"
+        found = {
+            str(item["metadata"]["name"]): (item["metadata"].get("annotations") or {}).get(default)
+            for item in snapshot_classes(self._connection)
+            if item.get("driver") == self._claims.provisioner
+        }
+        chosen = [name for name, is_default in found.items() if is_default == "true"]
+        return next(iter([*chosen, *sorted(found)]), "")
+
+    def _watch(self) -> None:
+        owner = str(self._objects.owner["name"])
+        for _ in range(_PROBES):
+            asked = self._journal.now()
+            get_object(self._connection, Job, "jobs.batch", owner, self._objects.namespace)
+            self._journal.write(Probe(line="probe", at_s=asked, answered_s=self._journal.now()))
+        labels = {_STORM: self._id}
+        for kind, resource in _KINDS.items():
+            self._watches.start(
+                resource, self._report(kind), namespace=self._objects.namespace, labels=labels
+            )
+        self._watches.start(VOLUME, self._report(Kind.VOLUME))
+        self._watches.start(ATTACHMENT, self._report(Kind.ATTACHMENT))
+
+    def _report(self, kind: Kind) -> Callable[[str, dict[str, Any]], None]:
+        return lambda change, found: self._journal.see(kind, change, found)
+
+    def _delete_with_claim(self, role: Role, number: int) -> None:
+        """Set a volume that would outlive its claim to be deleted with it."""
+        name = self._object_name(Kind.VOLUME, role, number)
+        patch = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
+        self._objects.patch(VOLUME, "persistentvolumes", name, patch)
+
+    def _release_snapshots(self) -> None:
+        """Set snapshots that would outlive their object to be deleted with it."""
+        for found in self._left(Kind.SNAPSHOT):
+            content = (found.get("status") or {}).get("boundVolumeSnapshotContentName")
+            if content:
+                delete_with_snapshot(self._connection, str(content))
+
+    def _left(self, kind: Kind) -> list[dict[str, Any]]:
+        namespace, labels = self._objects.namespace, {_STORM: self._id}
+        return list_owned(self._connection, _KINDS[kind], _RESOURCES[kind], namespace, labels)
+
+    def _tidy(self) -> None:
+        """Remove what is left of the storm. Raises LeadlineError where it stays."""
+        end = self._stage_end()
+        self._release_snapshots()
+        while True:
+            left = [
+                (kind, found)
+                for kind in (Kind.POD, Kind.SNAPSHOT, Kind.CLAIM)
+                for found in self._left(kind)
+            ]
+            if not left:
+                return
+            if time.monotonic() > end or self._stop.requested:
+                break
+            for kind, found in left:
+                if not found["metadata"].get("deletionTimestamp"):
+                    name = str(found["metadata"]["name"])
+                    self._objects.delete(_KINDS[kind], _RESOURCES[kind], name)
+            time.sleep(0.5)
+        if self._stop.requested:
+            return  # the release of the target removes them
+        raise LeadlineError(
+            errors.KUBERNETES_FAILED,
+            f"{len(left)} objects of the trial still exist after {self._claims.bound_s:g} s",
+            context=[
+                f"{kind.value} {found['metadata']['name']}: finalizers "
+                f"{', '.join(finalizers(found)) or 'none'}"
+                for kind, found in left[:4]
+            ],
+            hint="the controller of a finalizer removes it; look at the class's driver",
+        )
+
+    # --- names -----------------------------------------------------------------------------------
+
+    def _name(self, role: Role, number: int) -> str:
+        return f"{self._claims.stem}-{self._id}-{role.value}-{number}"
+
+    def _labels(self, role: Role, number: int) -> dict[str, str]:
+        return {_STORM: self._id, _VOLUME: f"{role.value}-{number}"}
+
+    def _say(self, stage: Op, numbers: Sequence[int]) -> None:
+        volumes = "1 volume" if len(numbers) == 1 else f"{len(numbers)} volumes"
+        self._claims.note(f"{self._objects.runner.storage_class}: {stage.value}, {volumes}")
+
+
+class _Stuck(Exception):
+    """A volume did not get through a stage."""
+
+    def __init__(self, stage: Op, reason: str) -> None:
+        super().__init__(reason)
+        self.stage, self.reason = stage, reason
+
+
+def _is_bound(facts: Facts) -> bool:
+    return facts.get("phase") == "Bound"

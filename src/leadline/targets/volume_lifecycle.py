@@ -1,0 +1,146 @@
+"""The target `storageclass:` of the volume lifecycle, which owns what the trials make."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from lightkube.resources.batch_v1 import Job
+
+from leadline import errors
+from leadline.archive.records import CacheDrop
+from leadline.connect.kubernetes.lifecycle import LifecycleObjects, build_owner, snapshot_classes
+from leadline.connect.kubernetes.objects import get_object, labels_of
+from leadline.connect.kubernetes.permissions import LIFECYCLE_RULES, RUN_RULES
+from leadline.connect.kubernetes.pods import ROOT, PodSecurity, RunnerJob, create_job
+from leadline.connect.kubernetes.survey import find_class, keeps_volumes
+from leadline.errors import LeadlineError
+from leadline.plan.footprint import Footprint
+from leadline.plan.models import Target
+from leadline.plan.target_url import VolumeMode
+from leadline.runner.ports import VolumeClaims, Watch
+from leadline.targets.kubernetes import DEADLINE_S, KubernetesTarget
+from leadline.targets.kubernetes_cluster import OpenKubernetes
+
+
+class LifecycleTarget(KubernetesTarget):
+    """`storageclass:NAME` with workloads of the engine `volume-lifecycle` alone."""
+
+    kind = "jobs"
+
+    def __init__(
+        self, target: Target, cluster: OpenKubernetes, *, number: int, asked_s: float
+    ) -> None:
+        super().__init__(target, cluster, number=number)
+        self._deadline_s = round(asked_s * 2 + DEADLINE_S)
+        self._claims_location: VolumeClaims | None = None
+        self._owner = ""
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        settings = self.cluster.settings
+        self.cluster.require((*RUN_RULES, *LIFECYCLE_RULES))
+        self._volumes.inspect(footprint, asked=self._request.mode or VolumeMode.FILESYSTEM)
+        if self._volumes.mode is VolumeMode.BLOCK:
+            # A raw device may need user 0, which the strictest level forbids.
+            self.cluster.register_security(PodSecurity.BASELINE)
+        self._require_snapshot_class()
+        self._volumes.require_quota(
+            cores=settings.cpu, memory_bytes=settings.memory, claimed_bytes=claimed_bytes
+        )
+
+    def _require_snapshot_class(self) -> None:
+        """Raise LeadlineError(`class-unsuitable`) where the named VolumeSnapshotClass does not
+        exist, or is of another driver."""
+        wanted = self._request.snapshot_class
+        if not wanted:
+            return
+        connection = self.cluster.connection
+        provisioner = find_class(connection, self._volumes.storage_class, []).provisioner
+        drivers = {
+            str(item["metadata"]["name"]): str(item.get("driver", ""))
+            for item in snapshot_classes(connection)
+        }
+        if drivers.get(wanted) == provisioner:
+            return
+        fitting = [name for name, driver in drivers.items() if driver == provisioner]
+        near = difflib.get_close_matches(wanted, fitting, n=1)
+        fact = f"the cluster {connection.context} has no VolumeSnapshotClass {wanted!r}"
+        if wanted in drivers:
+            fact = f"the VolumeSnapshotClass {wanted!r} is for the driver {drivers[wanted]}"
+        raise LeadlineError(
+            errors.CLASS_UNSUITABLE,
+            fact,
+            context=[
+                f"target {self.name!r}, provisioner {provisioner}",
+                f"VolumeSnapshotClasses of that driver: {', '.join(fitting) or 'none'}",
+            ],
+            hint=f"did you mean snapshot_class={near[0]}?"
+            if near
+            else "name one of that driver, or omit snapshot_class",
+        )
+
+    @property
+    def location(self) -> VolumeClaims:  # type: ignore[override]
+        assert self._claims_location is not None, "acquire comes first"
+        return self._claims_location
+
+    @property
+    def fresh(self) -> bool:
+        return False  # every trial makes its own volumes
+
+    def _start(self) -> None:
+        name, token = self._note_created()
+        connection, volumes = self.cluster.connection, self._volumes
+        block = volumes.mode is VolumeMode.BLOCK
+        runner = RunnerJob(
+            name=name,
+            namespace=self._namespace,
+            labels=labels_of(self._run, token, self._number),
+            storage_class=volumes.storage_class,
+            request=self._request,
+            mode=volumes.mode,
+            size_bytes=volumes.size_bytes,
+            deadline_s=self._deadline_s,
+            user=ROOT if block else self.cluster.pod_user,
+        )
+        create_job(connection, build_owner(runner, self.cluster.settings), self._namespace)
+        made = get_object(connection, Job, "jobs.batch", name, self._namespace)
+        uid = str(made.metadata.uid) if made is not None and made.metadata else ""
+        found = find_class(connection, volumes.storage_class, [])
+        self._owner = name
+        self._claims_location = VolumeClaims(
+            objects=LifecycleObjects(
+                connection=connection,
+                settings=self.cluster.settings,
+                runner=runner,
+                owner={
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "name": name,
+                    "uid": uid,
+                    "blockOwnerDeletion": False,
+                },
+            ),
+            stem=name,
+            count=self._request.count,
+            bound_s=self.cluster.settings.ready_s,
+            provisioner=str(found.provisioner),
+            immediate=found.volumeBindingMode != "WaitForFirstConsumer",
+            expandable=found.allowVolumeExpansion is True,
+            keeps_volumes=keeps_volumes(found),
+            snapshot_class=self._request.snapshot_class,
+            note=self.cluster.note,
+        )
+
+    def settle(self, written_at_s: float) -> None:
+        return  # nothing was written
+
+    def present(self) -> bool:
+        found = get_object(self.cluster.connection, Job, "jobs.batch", self._owner, self._namespace)
+        return found is not None
+
+    def watch(self, folder: Path) -> Watch | None:
+        return None
+
+    def drop_caches(self) -> CacheDrop | None:
+        return None
