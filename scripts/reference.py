@@ -197,7 +197,10 @@ def _plan_of(profile: str) -> models.Plan:
     # Profiles for one kind of target only.
     only = {"zfs-stream": "zfs:tank", "volume-lifecycle": "storageclass:fast"}
     target = only.get(profile, "dir:/target")
-    return load_plan(None, Overrides(targets=[target], profiles=[profile], seed=1))
+    # Only pods need an image.
+    image = "any" if target.startswith("storageclass:") else None
+    overrides = Overrides(targets=[target], profiles=[profile], seed=1, runner_image=image)
+    return load_plan(None, overrides)
 
 
 def _profile(name: str) -> list[str]:
