@@ -184,7 +184,9 @@ def _rates_of(run: Run, trial: StoredTrial) -> list[PlaceRate]:
         runners = trial.runners
     except LeadlineError:
         return []  # verify reports it
-    labels = run.plan.target(record.target).labels
+    # A damaged plan may lack the target.
+    targets = {target.name: target for target in run.plan.targets}
+    labels = targets[record.target].labels if record.target in targets else {}
     # Targets of one node each are the same target at several places.
     placed = next((key for key in _KEYS if key in labels), None)
     if not runners or (placed is None and len({one.node for one in runners}) < 2):

@@ -43,7 +43,7 @@ def slower(volume: int, stage: str, by_s: float, volumes: int = 8) -> list[Entry
     return entries
 
 
-def test_volumes_that_failed_are_an_error_of_their_stage() -> None:
+def test_stage_failed_fires_as_an_error_of_its_stage() -> None:
     failed = {"line": "failed", "at_s": 60.0, "role": "restored", "stage": "restore"}
     reasons = [{**failed, "volume": volume, "reason": f"lost {volume}"} for volume in (2, 3)]
     (finding,) = findings(stage_failed, [*lifecycles.lines(4), *reasons])
@@ -53,7 +53,7 @@ def test_volumes_that_failed_are_an_error_of_their_stage() -> None:
     assert "lost 2" in finding.message
 
 
-def test_unsupported_stages_are_told_once_for_each_reason() -> None:
+def test_stage_unsupported_fires_once_for_each_reason() -> None:
     unsupported = {"expand": "no", "snapshot": "no CSI driver", "clone": "no CSI driver"}
     found = findings(stage_unsupported, unsupported=unsupported)
     assert [(one.severity, one.evidence) for one in found] == [
@@ -63,12 +63,12 @@ def test_unsupported_stages_are_told_once_for_each_reason() -> None:
 
 
 @pytest.mark.parametrize(("by_s", "volumes", "fires"), [(6, 8, 1), (1.5, 8, 0), (6, 3, 0)])
-def test_one_slow_volume_straggles(by_s: float, volumes: int, fires: int) -> None:
+def test_volume_straggles_fires_for_one_slow_volume(by_s: float, volumes: int, fires: int) -> None:
     found = findings(volume_straggles, slower(2, "volume", by_s, volumes))
     assert [finding.op for finding in found] == [Op.RECLAIM] * fires
 
 
-def test_a_third_of_slow_volumes_is_how_the_storage_behaves() -> None:
+def test_volume_straggles_is_silent_where_a_third_is_slow() -> None:
     entries = slower(2, "volume", 6)
     for volume in (3, 4):
         for entry in entries:
@@ -77,7 +77,7 @@ def test_a_third_of_slow_volumes_is_how_the_storage_behaves() -> None:
     assert findings(volume_straggles, entries) == []
 
 
-def test_what_the_api_cannot_tell_is_not_claimed() -> None:
+def test_below_resolution_fires_below_two_round_trips() -> None:
     quick: Mapping[str, float] = {"bind": 0.006, "first-io": 0.001}
     (finding,) = findings(below_resolution, lifecycles.lines(1, quick, round_trip_s=0.004))
     assert (finding.op, finding.severity) == (Op.BIND, Severity.ERROR)
@@ -86,7 +86,7 @@ def test_what_the_api_cannot_tell_is_not_claimed() -> None:
 
 
 @pytest.mark.parametrize(("ahead_s", "way"), [(40.0, "ahead of"), (-40.0, "behind")])
-def test_a_server_of_another_time_is_named(ahead_s: float, way: str) -> None:
+def test_clock_offset_fires_for_a_server_of_another_time(ahead_s: float, way: str) -> None:
     entries = lifecycles.lines(2)
     for entry in entries:
         if "created_s" in entry:
@@ -96,12 +96,28 @@ def test_a_server_of_another_time_is_named(ahead_s: float, way: str) -> None:
     assert way in finding.message
 
 
-def test_a_slow_answer_of_a_pod_leaves_the_end_uncertain() -> None:
+def test_clock_offset_fires_for_an_uncertain_end() -> None:
     entries = lifecycles.lines(1)
     answer = next(one for one in entries if one["line"] == "first-io")
     answer["answered_s"] = answer["at_s"] + 1.0
     (finding,) = findings(clock_offset, entries)
     assert (finding.op, finding.severity) == (Op.READY, Severity.WARNING)
+
+
+def test_stage_failed_is_silent_where_all_volumes_pass() -> None:
+    assert findings(stage_failed) == []
+
+
+def test_stage_unsupported_is_silent_where_the_class_has_every_stage() -> None:
+    assert findings(stage_unsupported) == []
+
+
+def test_below_resolution_is_silent_on_long_stages() -> None:
+    assert findings(below_resolution) == []
+
+
+def test_clock_offset_is_silent_on_equal_clocks() -> None:
+    assert findings(clock_offset) == []
 
 
 def test_an_ordinary_storm_has_no_finding() -> None:

@@ -197,6 +197,8 @@ class Removal:
         """Wait until objects are gone; those that are not. Where this user may not read them, gone
         claims and snapshots suffice."""
         waiting = list(names)
+        if not waiting:
+            return []
         for _ in poll(self.bound_s, self.go_on):
             waiting = [
                 name
