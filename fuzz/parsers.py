@@ -23,6 +23,9 @@ from leadline.formats.ceph.status import parse_cluster_log
 from leadline.formats.host_rates import machine_rates, rate_series
 from leadline.formats.nvme import parse_nvme_list
 from leadline.formats.result import FormatError
+from leadline.formats.volume_lifecycle import EVENTS_FILE as VOLUME_EVENTS_FILE
+from leadline.formats.volume_lifecycle import RECORD_FILE as VOLUMES_FILE
+from leadline.formats.volume_lifecycle import lifecycle_output, parse_volume_lifecycle
 from leadline.formats.watch_records import (
     parse_block_requests,
     parse_mount_counters,
@@ -41,6 +44,7 @@ from leadline.formats.zfs.stream import (
     parse_zfs_stream,
     stream_output,
 )
+from tests.unit import lifecycles
 
 _RECORDED: Final = Path(__file__).resolve().parent.parent / "tests" / "recorded"
 # SMART counters have 128 bits, all others 64.
@@ -87,6 +91,17 @@ def _streams(content: bytes) -> object:
     return report, report.bandwidth_windows(), derive(stream_output(report))
 
 
+def _lifecycles(content: bytes) -> object:
+    """The record of volumes with its lines, packed as one input."""
+    files = unpack(content)
+    report = parse_volume_lifecycle(
+        files.get(VOLUMES_FILE, b""), files.get(VOLUME_EVENTS_FILE, b"")
+    )
+    if any(sample.seconds < 0 for samples in report.stages.values() for sample in samples):
+        raise Broken("a stage takes less than nothing")
+    return report, derive(lifecycle_output(report))
+
+
 # Parsers of text that refuse a file without any as `empty-result`.
 TEXT_PARSERS: Final[Mapping[str, Parser]] = {
     "iostat": _iostat,
@@ -110,6 +125,7 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "zfs-record": parse_zfs_record,
     "zfs-stream": _streams,
     "zfs-stream-request": parse_stream_request,
+    "volume-lifecycle": _lifecycles,
 }
 # Files with samples of each parser, as patterns below tests/recorded.
 _FILES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -184,6 +200,10 @@ def samples(name: str) -> list[bytes]:
     if name == "zfs-stream-request":
         record = json.loads((_RECORDED / "zfs-stream" / RECORD_FILE).read_bytes())
         return [json.dumps(record["request"]).encode()]
+    if name == "volume-lifecycle":
+        events = b"".join(json.dumps(line).encode() + b"\n" for line in lifecycles.lines(4))
+        record = json.dumps(lifecycles.record(4)).encode() + b"\n"
+        return [pack({VOLUMES_FILE: record, VOLUME_EVENTS_FILE: events})]
     paths = sorted(path for pattern in _FILES.get(name, ()) for path in _RECORDED.glob(pattern))
     written = [_WRITTEN[name]] if name in _WRITTEN else []
     return [path.read_bytes() for path in paths] + written

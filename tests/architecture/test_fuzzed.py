@@ -28,7 +28,7 @@ READERS = {
     "engines/fio/outcome.py": "fio-json",
     "files.py": "archive",
     "formats/ceph/bench_request.py": "parsers",
-    "formats/volume_lifecycle.py": "archive",
+    "formats/volume_lifecycle.py": "parsers",
     "formats/zfs/stream.py": "parsers",
     "importing/gather.py": "chain",
     "importing/read.py": "chain",
