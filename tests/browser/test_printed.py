@@ -93,6 +93,16 @@ def test_a_png_is_the_first_screen(scratch: Path) -> None:
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize("form", ["picture", "ready_to_print"])
+def test_the_shapes_of_a_page_take_no_room(form: str) -> None:
+    """An element without style is 150 pixels high, which left an empty strip on top."""
+    page = html.render(
+        document(), ready_to_print=form == "ready_to_print", picture=form == "picture"
+    )
+    assert '<svg class="defs"' in page
+    assert re.search(r"\.defs\{[^}]*height:0", page)
+
+
 def test_a_page_without_end_is_stopped_in_time(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

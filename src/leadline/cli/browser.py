@@ -68,6 +68,8 @@ def print_png(page: str) -> bytes:
         "page.png",
         f"--window-size={_WIDTH},{_HEIGHT}",
         f"--force-device-scale-factor={_DENSITY}",
+        # On a busy machine a part of the page was not drawn yet.
+        "--run-all-compositor-stages-before-draw",
         "--screenshot=page.png",
     )
 

@@ -194,7 +194,8 @@ _CLASSES_USED = re.compile(r'class="([^"]*)"')
 def _needed_style(style: str, body: str, script: str) -> str:
     """The rules of a style sheet whose classes a page has, or its script names."""
     used = " ".join({*_CLASSES_USED.findall(body), *_CLASSES_USED.findall(DEFINITIONS)})
-    words = {*used.split(), *_WORDS.findall(script)}
+    # The shapes that every chart refers to are outside the body.
+    words = {"defs", *used.split(), *_WORDS.findall(script)}
 
     def needed(rule: re.Match[str]) -> str:
         if _CLASSES_OF_FUNCTION.search(rule[1]):
