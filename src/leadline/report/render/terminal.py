@@ -20,6 +20,7 @@ from leadline.report.document import (
     Chart,
     Choices,
     Code,
+    Column,
     Columns,
     DeltaChart,
     Document,
@@ -30,6 +31,7 @@ from leadline.report.document import (
     KeyValues,
     Kind,
     LineChart,
+    Mark,
     Paragraph,
     Section,
     StripChart,
@@ -271,7 +273,11 @@ def _table(console: Console, table: Table, peers: Sequence[Table]) -> None:
     if not table.rows:
         return
     rows = [row for peer in peers if peer.columns == table.columns for row in peer.rows]
-    places = _fitting(replace(table, rows=tuple(rows) or table.rows), console.width)
+    whole = replace(table, rows=tuple(rows) or table.rows)
+    marked = _marked_columns(whole)
+    if marked and all(_shared_marks(row, marked) is not None for row in whole.rows):
+        table, whole = (_with_findings(one, marked) for one in (table, whole))
+    places = _fitting(whole, console.width)
     if places is None:
         _stacked(console, table)
         return
@@ -291,6 +297,47 @@ def _table(console: Console, table: Table, peers: Sequence[Table]) -> None:
             _hanging(console, lead, _whole(row[last.index]))
         else:
             _printed(console, Text(_GAP).join(parts))
+
+
+def _marked_columns(table: Table) -> tuple[int, ...]:
+    """The columns in which a number has a warning or an error."""
+    return tuple(
+        index
+        for index, column in enumerate(table.columns)
+        if column.kind is Kind.NUMBER
+        and any(row[index].severity not in (None, Severity.INFO) for row in table.rows)
+    )
+
+
+def _shared_marks(row: Sequence[Cell], marked: Sequence[int]) -> tuple[Mark, ...] | None:
+    """The warnings that all numbers of a row have in common; None where they differ, or one is an
+    error: then each number needs its own labels."""
+    found = {row[index].marks for index in marked if row[index].text and not row[index].missing}
+    found |= {row[index].marks for index in marked if row[index].marks}
+    if len(found) > 1:
+        return None
+    common = next(iter(found), ())
+    return None if any(mark.severity is Severity.ERROR for mark in common) else common
+
+
+def _with_findings(table: Table, marked: Sequence[int]) -> Table:
+    """A table whose last column has the labels of each row instead of each number."""
+
+    def gathered(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        common = _shared_marks(row, marked)
+        if not common:
+            return (*row, Cell(text=""))
+        others = [
+            mark for index, cell in enumerate(row) if index not in marked for mark in cell.marks
+        ]
+        labels = " ".join(mark.label for mark in dict.fromkeys((*common, *others)))
+        return (*(replace(cell, marks=()) for cell in row), Cell(text=labels))
+
+    return replace(
+        table,
+        columns=(*table.columns, Column(title="findings")),
+        rows=tuple(map(gathered, table.rows)),
+    )
 
 
 def _stacked(console: Console, table: Table) -> None:
