@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "golden")]
 
 from chromium import CHROMIUM, QUIET, Watch  # noqa: E402
+
+# A busy machine may take longer than the five seconds of the library.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")
