@@ -113,7 +113,8 @@ def test_a_volume_that_is_never_provisioned_is_named_and_bounded(leadline: Leadl
 
 def test_a_finalizer_that_holds_a_volume_is_named(leadline: Leadline) -> None:
     cluster, held = leadline.cluster, "leadline-lab/held"
-    going = leadline.start("run", plan(leadline, "a=storageclass:fast", cluster={"ready": "20s"}))
+    target, short = "a=storageclass:csi?size=32Mi", {"ready": "40s"}
+    going = leadline.start("run", plan(leadline, target, cluster=short))
     path = "/api/v1/persistentvolumeclaims?labelSelector=app.kubernetes.io/managed-by%3Dleadline"
     going.until("a claim", lambda: _bound(cluster, path), 120)
     claim = _bound(cluster, path)[0]["metadata"]
