@@ -71,12 +71,16 @@ def test_no_header_is_cut_and_columns_stand_under_their_titles(
     assert len(found) == 4
     known = {
         "target", "op", "IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "trials", "range",
+        "findings",
     }  # fmt: skip
     for header, *rows in found:
         titles = header.split()
         assert set(titles) <= known, "a column is left out whole or is there whole"
         assert {"target", "op", "IOPS", "p99", "trials"} <= set(titles)
-        if "range" in titles:
+        if titles[-1] == "findings":
+            column = header.index("findings")
+            assert all(row[column - 1] == " " != row[column] for row in rows if len(row) > column)
+        elif "range" in titles:
             ends = {len(row) for row in rows} | {len(header)}
             assert len(ends) == 1, "the last column ends where its title ends"
 
