@@ -324,13 +324,9 @@ def _with_findings(table: Table, marked: Sequence[int]) -> Table:
     """A table whose last column has the labels of each row instead of each number."""
 
     def gathered(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        common = _shared_marks(row, marked)
-        if not common:
-            return (*row, Cell(text=""))
-        others = [
-            mark for index, cell in enumerate(row) if index not in marked for mark in cell.marks
-        ]
-        labels = " ".join(mark.label for mark in dict.fromkeys((*common, *others)))
+        shared = _shared_marks(row, marked) or ()
+        every = dict.fromkeys((*shared, *(mark for cell in row for mark in cell.marks)))
+        labels = " ".join(mark.label for mark in every)
         return (*(replace(cell, marks=()) for cell in row), Cell(text=labels))
 
     return replace(

@@ -52,9 +52,9 @@ def printed(*rows: tuple[tuple[Mark, ...], ...]) -> list[str]:
 
 
 def test_labels_that_all_numbers_of_a_row_share_are_its_last_column() -> None:
-    head, *rows = printed(((W1, W2), (W1, W2), (I1,)), ((), (), ()), ((W1,), (W1,), ()))
+    head, *rows = printed(((W1, W2), (W1, W2), (I1,)), ((), (), (I1,)), ((W1,), (W1,), ()))
     assert head.split()[-1] == "findings"
-    assert [row.split()[5:] for row in rows] == [["W1", "W2", "I1"], [], ["W1"]]
+    assert [row.split()[5:] for row in rows] == [["W1", "W2", "I1"], ["I1"], ["W1"]]
 
 
 @pytest.mark.parametrize(
