@@ -383,7 +383,8 @@ def _matrix(comparison: Comparison) -> Section:
     lacking = missing(comparison)
     if lacking:
         blocks.append(Paragraph(text=f"Without a number: {'; '.join(lacking)}."))
-    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks), folded=True)
+    folded = bool(comparison.cells)
+    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks), folded=folded)
 
 
 # --- results -------------------------------------------------------------------------------------

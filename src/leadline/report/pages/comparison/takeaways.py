@@ -141,8 +141,10 @@ def brief_summary(comparison: Comparison) -> tuple[str, ...]:
         texts.append(_briefest(f"{of}: {listed(map(where, without), 2)}.", f"{of}."))
     alone = (comparison.baseline_alone, comparison.candidate_alone)
     for name, subjects in zip(system_names(comparison), alone, strict=True):
-        if subjects and comparison.cells:
+        if subjects:
             texts.append(f"Only on {name}: {listed(map(short, subjects), 3)}.")
+    if not comparison.cells:
+        texts.append("Name both to compare targets with different names: `--by target`.")
     texts += remaining(comparison) or _remedy(comparison, cells)
     return tuple(texts[: MOST_BULLETS + 1])
 

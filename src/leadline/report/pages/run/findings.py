@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -68,15 +69,31 @@ def measured_sentence(run: Run, findings: Sequence[Finding]) -> str:
 def audit_sentences(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding], marks: Marks
 ) -> list[str]:
-    """Summarise findings, missing numbers and the spread of repeats."""
+    """Summarise failures, findings, missing numbers and the spread of repeats."""
     apart = {cell.workload.name for cell in run.plan.cells if not cell.workload.in_blocks}
     return [
+        *_failed(run),
         *_audited(figures, findings, marks),
         *remaining_sentence(run, findings),
         *_missing(figures),
         *_not_shown([row for row in figures if row.planned_workload not in apart]),
         *_spread(figures),
     ]
+
+
+def _failed(run: Run) -> list[str]:
+    """Count the trials that gave no result, with the most frequent reason."""
+    records = [trial.record for trial in run.trials]
+    failed = [record for record in records if record.status is not TrialStatus.COMPLETED]
+    if not failed:
+        return []
+    facts = Counter(
+        record.problem.fact if record.problem else record.status.value for record in failed
+    )
+    most = facts.most_common(1)[0]
+    of = f"{len(failed):,} of {count_text(len(records), 'trial')} failed"
+    more = "" if most[1] == len(failed) else f" ({most[1]:,})"
+    return [f"{of}: {most[0]}{more}."]
 
 
 def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:

@@ -137,14 +137,19 @@ def run_document(
         of_layers, layers = layers_of_page(run, findings)
         load = (*of_layers, *(load_sentences(loads) if loads else ()))
         strips = run_strips(run, figures, findings) if charts else ()
+        front = run_front(run, figures) if charts else ()
+        failed = unfinished_sections(run)
+        # Where nothing was measured, the reasons are the result.
+        first, later = (failed, ()) if charts and not front else ((), failed)
         return Document(
             title=f"Run {run.id}",
             subtitle=place(subtitle(run), shared),
             summary=headline(
                 run, figures, findings, marks, verification, ranking, comparisons, load
             ),
-            front=run_front(run, figures) if charts else (),
+            front=front,
             sections=(
+                *first,
                 *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
                 *(scorecard_sections(run, figures) if charts else ()),
                 *_folded(comparison_sections(comparisons, marks), when=not charts),
@@ -154,7 +159,7 @@ def run_document(
                 _results(run, figures, findings, marks, charts=charts),
                 *_folded(read_write_sections(run, figures, marks)),
                 *left_out_section(run),
-                *unfinished_sections(run),
+                *later,
                 *_folded((findings_section(findings, marks),), when=not charts),
                 *(_folded(_tables(layers)) if charts else ()),
                 *facts_sections(run),
