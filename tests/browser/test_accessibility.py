@@ -11,7 +11,6 @@ import pytest
 from page_kinds import KINDS
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-
 pytestmark = pytest.mark.browser
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text("utf-8")
 UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"

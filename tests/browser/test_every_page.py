@@ -24,7 +24,8 @@ SHIFTS = """new Promise((done) => {
       moved.push(...shift.sources.map(({ node }) => node && (node.id || node.nodeName)));
     }
   }).observe({ type: "layout-shift", buffered: true });
-  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done([sum, moved]), 50)));
+  const end = () => setTimeout(() => done([sum, moved]), 50);
+  requestAnimationFrame(() => requestAnimationFrame(end));
 })"""
 PAINTED = "performance.getEntriesByName('first-contentful-paint').length > 0"
 
@@ -94,7 +95,7 @@ def _holds_still_and_fits(browser: Browser, path: Path, width: int) -> None:
 def _outside(page: Page) -> list[str]:
     """Texts that stick out of the window, where nothing scrolls or cuts them."""
     found: list[str] = page.evaluate(
-        """[...document.querySelectorAll("main :is(h1,h2,h3,p,li,dd,figcaption,.name,.end,.figure)")]
+        """[...document.querySelectorAll("main :is(h1,h2,h3,p,li,dd,figcaption,.end,.figure)")]
         .filter((one) => one.getClientRects().length
           && !one.closest(".scroll, pre, .boxes, .unseen")
           && one.getBoundingClientRect().right > innerWidth + 1)

@@ -12,7 +12,7 @@ from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
 from leadline.findings import Severity
 from leadline.inventory.diff import Topic
 from leadline.metrics import Metric
-from leadline.report.pages.comparison.charts import UNSTABLE
+from leadline.report.pages.comparison.charts import unstable_text
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.headline import (
     alike_text,
@@ -236,15 +236,10 @@ def load_result(comparison: Comparison) -> str:
 
 
 def trials_result(comparison: Comparison) -> str:
-    """`8 of 24 results vary by more than 10 %`: those with a finding of the audit."""
-    figures = [
-        figure
-        for cell in rates(comparison)
-        for figure in (cell.baseline, cell.candidate)
-        if figure and figure.value is not None
-    ]
-    unstable = sum(bool(UNSTABLE & set(figure.findings)) for figure in figures)
-    return f"{unstable:,} of {count_text(len(figures), 'result')} unstable" if figures else ""
+    """`8 of 24 results unstable`, of both systems."""
+    return unstable_text(
+        figure for cell in rates(comparison) for figure in (cell.baseline, cell.candidate)
+    )
 
 
 def differences_result(comparison: Comparison) -> str:

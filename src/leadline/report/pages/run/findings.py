@@ -19,7 +19,15 @@ from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.run.conditions import elapsed, elsewhere, moment, unfinished_table
-from leadline.report.words import count_text, listed, place, share_text, short_levels, title
+from leadline.report.words import (
+    count_text,
+    listed,
+    place,
+    severities_text,
+    share_text,
+    short_levels,
+    title,
+)
 
 
 def findings_document(
@@ -261,7 +269,9 @@ def unfinished_sections(run: Run) -> tuple[Section, ...]:
     table = unfinished_table(run)
     if table is None:
         return ()
-    return (Section(heading="Trials without a result", id="unfinished-trials", blocks=(table,)),)
+    of = f"{len(table.rows):,} of {len(run.plan.trials):,}"
+    heading, anchor = "Trials without a result", "unfinished-trials"
+    return (Section(heading=heading, id=anchor, blocks=(table,), result=of),)
 
 
 def findings_section(findings: tuple[Finding, ...], marks: Marks) -> Section:
@@ -271,4 +281,5 @@ def findings_section(findings: tuple[Finding, ...], marks: Marks) -> Section:
         if findings
         else (Paragraph(text="The audit has no findings."),)
     )
-    return Section(heading="Findings", id="findings", blocks=blocks)
+    result = severities_text(finding.severity for finding in findings) if findings else ""
+    return Section(heading="Findings", id="findings", blocks=blocks, result=result)
