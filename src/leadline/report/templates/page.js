@@ -173,7 +173,7 @@
     const made = document.createElement("select");
     made.id = "only-" + kind;
     made.setAttribute("aria-label", "Show one " + kind);
-    made.append(new Option("every " + kind, ""), ...names.map((name) => new Option(name, name)));
+    made.append(new Option(kind + "s", ""), ...names.map((name) => new Option(name, name)));
     made.addEventListener("change", () => { filter(); remember(made.id, made.value); });
     picked.set(kind, made);
     box.before(made);
