@@ -1,5 +1,4 @@
-"""Progress of a run: a live table on a terminal, a line for each trial on a pipe, and the load
-curve of a sweep."""
+"""Progress of a run: a live table on a terminal, and a line for each trial on a pipe."""
 
 from __future__ import annotations
 
@@ -13,8 +12,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from types import FrameType
 from typing import TYPE_CHECKING
-
-import click
 
 from leadline import errors
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
@@ -230,7 +227,7 @@ def _plain() -> Iterator[Observer]:
     def end_line() -> None:
         nonlocal begun
         if begun:
-            click.echo(err=True)
+            echo_line("", err=True)
         begun = False
 
     def observe(event: Event) -> None:
