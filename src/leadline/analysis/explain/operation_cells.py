@@ -87,7 +87,8 @@ class OperationCell:
     def inconclusive(self) -> bool:
         """Whether rate and mean latency have no verdict, and one of them can be compared."""
         return self.speed is None and any(
-            cell.verdict is Verdict.INCONCLUSIVE and (cell.rate or cell.metric is Metric.LATENCY_MEAN)
+            cell.verdict is Verdict.INCONCLUSIVE
+            and (cell.rate or cell.metric is Metric.LATENCY_MEAN)
             for _, cell in self.metrics
         )
 

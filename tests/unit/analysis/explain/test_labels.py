@@ -146,9 +146,7 @@ def test_single_trials_have_the_published_scatter_of_repeats(
 
 def test_the_scatter_of_repeats_counts_once() -> None:
     """The interval of two trials with seconds contains it already: 1.4 to 3 times the rate."""
-    row = Row(
-        op=Op.WRITE, base_s=2.1e-3, candidate_s=1e-3, scatter=0.45, reasons=("single-trial",)
-    )
+    row = Row(op=Op.WRITE, base_s=2.1e-3, candidate_s=1e-3, scatter=0.45, reasons=("single-trial",))
     assert expected(row, label("cores", "1", "2"), MoreCores).proportional == 1
 
 
@@ -163,7 +161,10 @@ def gains(factor: float, trials: int, seed: int) -> bool | None:
         rows.append(
             Row(op=Op.WRITE, base_s=base_s, candidate_s=candidate_s, depth=16, workload=f"w{cell}")
         )
-        for metric, values in ((Metric.IOPS, rates), (Metric.LATENCY_MEAN, [16 / x for x in rates])):
+        for metric, values in (
+            (Metric.IOPS, rates),
+            (Metric.LATENCY_MEAN, [16 / x for x in rates]),
+        ):
             samples = [
                 Sample(value=float(np.median(one)), trials=tuple(one.tolist())) for one in values
             ]
