@@ -204,6 +204,7 @@ class RankedNumbers:
             imported=imported,
             spread=_pooled_spread(score, weights, samples),
             capped=any(sample.capped for sample in samples),
+            partial=any(sample.partial for sample in samples),
         )
 
     def _by_repeat(self, target: str, number: int, baseline: str) -> dict[int | str, float]:

@@ -50,6 +50,7 @@ class Samples:
             errors=error_codes(figure),
             spread=whole[0][0].spread if len(whole) == 1 else None,
             capped=any(mark.code in CAPS for mark in figure.finding_marks),
+            partial=len(known) < len(figure.trials),
         )
 
     def _block(self, trial: TrialValue) -> Hashable:
@@ -93,6 +94,7 @@ def merge_samples(value: float | None, samples: Sequence[Sample]) -> Sample:
         run=",".join(sample.run for sample in samples),
         errors=tuple(dict.fromkeys(code for sample in samples for code in sample.errors)),
         capped=any(sample.capped for sample in samples),
+        partial=any(sample.partial for sample in samples),
     )
 
 
