@@ -30,6 +30,10 @@ from leadline.version import __version__
 
 # The page that explains each line.
 _CONCEPTS = "docs/concepts/comparing.md"
+_INDEPENDENT = (
+    "each trial of a cell is independent of the one before it; fewer than six trials seldom show a "
+    "disturbance that lasts longer"
+)
 
 
 def method_section(comparison: Comparison) -> Section:
@@ -54,11 +58,7 @@ def _methods(comparison: Comparison) -> Iterable[tuple[str, str]]:
     if Evidence.TRIALS in evidence:
         yield "test", "Student's t of log ratios, 95 % interval; interleaved trials in pairs"
     if any(one.evidence is Evidence.TRIALS and not _of_runs(one) for one in judgements):
-        yield (
-            "assumption",
-            "each trial of a cell is independent of the one before it; fewer than six trials "
-            "seldom show a disturbance that lasts longer",
-        )
+        yield "assumption", _INDEPENDENT
     yield "margin", f"{band_text(comparison.band)}, as requested{_noise_floor(comparison)}"
     if tests:
         family = "Benjamini-Hochberg over the matrix, Holm over limits of --fail-on"
