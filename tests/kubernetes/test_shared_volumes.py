@@ -85,3 +85,14 @@ def test_writes_to_a_read_only_volume_are_refused_before_anything_is_touched(
     plan = leadline.plan(TARGETS[2], workload={"pattern": "randrw"})
     ended = leadline("check", plan).failed("plan-invalid", 2)
     assert "access=rox is mounted read-only" in ended.err
+
+
+@pytest.mark.deep
+def test_a_provisioner_that_does_not_clone_is_reported(cluster: Cluster, tmp_path: Path) -> None:
+    """That of the tests gives an empty volume, whatever `dataSource` asks for."""
+    leadline = Leadline(cluster=cluster, folder=tmp_path)
+    target = "copy=storageclass:block?size=64Mi&mode=filesystem&access=rox&count=2"
+    with nothing_left(cluster):
+        ended = leadline("run", leadline.plan(target, cluster=SMALL, defaults=DEFAULTS))
+    said = ended.failed("class-unsuitable", 3).err
+    assert "does not have the data that was written for it" in said
