@@ -491,8 +491,8 @@ class StorageClassTarget(KubernetesTarget):
             shells = self._pods(ROOT)
         self._check_image(shells[0])
         path = DEVICE if block else f"{MOUNT}/leadline"
-        for shell in shells:
-            self._volumes.check(shell, path)
+        with ThreadPoolExecutor(max_workers=min(16, len(shells))) as pool:
+            list(pool.map(lambda shell: self._volumes.check(shell, path), shells))
         self._location = RemoteVolumes(
             shape=Shape.SPAN if block else Shape.FILES,
             volumes=tuple(RemoteVolume(shell=shell, path=path) for shell in shells),
