@@ -60,7 +60,7 @@ def measuring(leadline: Leadline) -> Running:
     ("stage", "number"),
     [
         (coming_up, signal.SIGINT),
-        (coming_up, signal.SIGTERM),
+        pytest.param(coming_up, signal.SIGTERM, marks=pytest.mark.deep),
         (prefilling, signal.SIGINT),
         (measuring, signal.SIGINT),
         (measuring, signal.SIGTERM),
