@@ -12,6 +12,7 @@ from pydantic import Field
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure
+from leadline.analysis.power import CellPower, Power
 from leadline.archive.reader import Run, imported_files
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Discrepancy, Verification
@@ -234,9 +235,21 @@ class CheckedGroup(Output):
     cores: float
 
 
+class PowerOutput(Output):
+    """Trials of each target that show a `change` of a rate beyond the `margin` (shares) in 4 of 5
+    cases. `run`: whose scatter it is; empty: the published one."""
+
+    change: float
+    margin: float
+    run: str
+    comparisons: int
+    across_runs: bool
+    cells: list[CellPower]
+
+
 class CheckOutput(Output):
     """`seconds` of I/O of all trials, without prefill, set-up and what is added later. `groups` is
-    there for a plan with a budget."""
+    there for a plan with a budget, `power` for one with a change to detect."""
 
     schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
     plan: str = ""
@@ -247,6 +260,7 @@ class CheckOutput(Output):
     prefill_bytes: int = 0
     writes: list[CheckedWrite] = Field(default_factory=list)
     groups: list[CheckedGroup] | None = Field(default=None, exclude_if=lambda given: given is None)
+    power: PowerOutput | None = Field(default=None, exclude_if=lambda given: given is None)
     faults: list[FaultOutput] = Field(default_factory=list)
 
 
@@ -370,7 +384,7 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
     return CheckOutput(faults=tuple(faults))
 
 
-def check_output(plan: Plan) -> CheckOutput:
+def check_output(plan: Plan, power: Power | None = None) -> CheckOutput:
     writes = []
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
@@ -399,6 +413,7 @@ def check_output(plan: Plan) -> CheckOutput:
         ]
         if plan.groups
         else None,
+        power=power and PowerOutput.from_records(power),
     )
 
 
