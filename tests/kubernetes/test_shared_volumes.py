@@ -152,9 +152,9 @@ def test_pods_have_stretches_of_their_own_on_one_raw_device(
 
 @pytest.mark.deep
 def test_a_provisioner_that_does_not_clone_is_reported(cluster: Cluster, tmp_path: Path) -> None:
-    """That of the tests gives an empty volume, whatever `dataSource` asks for."""
+    """The provisioner of `block` gives an empty device, whatever `dataSource` asks for."""
     leadline = Leadline(cluster=cluster, folder=tmp_path)
-    target = "copy=storageclass:block?size=64Mi&mode=filesystem&access=rox&count=2"
+    target = "copy=storageclass:block?size=64Mi&mode=block&access=rox&count=2"
     with nothing_left(cluster):
         ended = leadline("run", leadline.plan(target, cluster=SMALL, defaults=DEFAULTS))
     said = ended.failed("class-unsuitable", 3).err
