@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,9 +61,11 @@ class _Result:
 
 @dataclass(slots=True, kw_only=True)
 class Level:
-    """A level of a sweep. `over` counts its trials that ended, with a result or without."""
+    """A level of a sweep with its number of `repeats`. `over` counts its trials that ended, with a
+    result or without."""
 
     cell: Cell
+    repeats: int
     results: list[_Result] = field(default_factory=list)
     over: int = 0
 
@@ -91,12 +94,13 @@ class Sweeps:
     def __init__(self, plan: Plan) -> None:
         self._repeats = plan.repeats
         self._levels: dict[Key, list[Level]] = {}
-        for cell in plan.cells:
-            self._add(cell)
+        repeats = Counter(trial.cell for trial in plan.trials)
+        for number, cell in enumerate(plan.cells):
+            self._add(cell, repeats[number])
 
     def started(self, cell: Cell) -> None:
         if not any(level.cell.level == cell.level for level in self._levels.get(_key(cell), ())):
-            self._add(cell)
+            self._add(cell, self._repeats)
 
     def ended(self, cell: Cell, record: TrialRecord, derived: Derived | None) -> None:
         level = self._of(cell)
@@ -109,9 +113,9 @@ class Sweeps:
         """What a level came to, when the last of its repeats is over; empty before, and where there
         is no other level."""
         levels = self._sweep(cell)
-        if not levels or block + 1 < self._repeats:
-            return ""
         level = self._of(cell)
+        if not levels or block + 1 < level.repeats:
+            return ""
         place = f"level {cell.level}, {levels.index(level) + 1} of {len(levels)}"
         if level.iops is None:
             return f"{visible(place)}: no trial has a result"
@@ -154,12 +158,12 @@ class Sweeps:
         rate = "…" if level.iops is None else f"{format_iops(level.iops)} IOPS"
         if level.iops is None and level.over:
             rate = "no result"
-        done = f"{level.over} of {self._repeats}" if 0 < level.over < self._repeats else ""
+        done = f"{level.over} of {level.repeats}" if 0 < level.over < level.repeats else ""
         return visible(level.cell.level), rate, level.latency, done
 
-    def _add(self, cell: Cell) -> None:
+    def _add(self, cell: Cell, repeats: int) -> None:
         levels = self._levels.setdefault(_key(cell), [])
-        levels.append(Level(cell=cell))
+        levels.append(Level(cell=cell, repeats=repeats))
         levels.sort(key=_order)
 
     def _of(self, cell: Cell) -> Level:

@@ -19,6 +19,7 @@ from leadline.plan.lab import Store
 from leadline.report.pages.scaling.words import (
     NAMES,
     PEAK_CLAUSES,
+    below_earlier,
     gain_text,
     level_text,
     load_text,
@@ -153,6 +154,13 @@ def _shape(shape: Shape) -> str:
         return f"throughput grows to {start} ({begin}), then by {gain_text(ending.slope)}"
     if ending.trend is Trend.GROWS:
         return f"throughput still grows at {at}, the highest load measured ({top})"
+    if ending.dip is not None:
+        low = value_with_unit(Metric.IOPS, ending.dip.point.usable(Metric.IOPS) or 0.0)
+        there = load_text(curve, curve.load_of(ending.dip.point))
+        return (
+            f"highest at {at} ({top}); throughput falls to {low} at {there}, "
+            f"{below_earlier(ending.dip.below)}, and recovers: no single shape"
+        )
     scatter = {
         Scatter.TRIALS: "",
         Scatter.LEVELS: "; single trials",
