@@ -16,7 +16,7 @@ from leadline.plan.footprint import shared_layouts, target_footprint
 from leadline.plan.groups import Demand, peak_demand, planned_groups
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import Access, TargetKind, VolumeRequest
 from leadline.text import count_text, shortened, visible
 from leadline.units import format_block_size, format_duration, format_size
 
@@ -106,10 +106,9 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         if plan.prefill:
             in_files = target.parsed.kind.in_files
             size = footprint.total_bytes if in_files else footprint.span
-            count = target.parsed.request.count if target.parsed.kind.on_kubernetes else 1
-            volumes = f" on each of {count} volumes" if count > 1 else ""
+            where = _where(target.parsed.request) if target.parsed.kind.on_kubernetes else ""
             lines.append(
-                f"prefill of {target.name}: {format_size(size)} written and verified{volumes}"
+                f"prefill of {target.name}: {format_size(size)} written and verified{where}"
             )
         url = target.parsed
         if not (plan.prefill or footprint.writes):
@@ -127,6 +126,15 @@ def describe(plan: Plan, power: Power | None = None) -> str:
     if power is not None:
         lines += _power_lines(power, plan)
     return "\n".join(map(visible, lines))
+
+
+def _where(request: VolumeRequest) -> str:
+    """The volumes that get the data of a StorageClass target; empty for a single one."""
+    if request.access is Access.ROX:
+        return f" on one volume; its copy is read by {count_text(request.count, 'pod')}"
+    if request.sharing is not None:
+        return f" on one volume of {count_text(request.count, 'pod')}"
+    return f" on each of {request.count} volumes" if request.count > 1 else ""
 
 
 def describe_groups(plan: Plan) -> list[str]:

@@ -38,6 +38,10 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     if not size or request.stop.requested:
         return
     request.observe(PrefillStarted(target=target.name, size_bytes=size))
+    copies = 1
+    if isinstance(location, RemoteVolumes):
+        copies = len(location.volumes) if location.sharing is None else 1
+        location = location.for_prefill
     job = Job(
         text=engine.prefill_text(footprint, location, target.direct),
         location=location,
@@ -47,7 +51,6 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     execution, written = _execute(request, target, job, place)
     if execution.status is TrialStatus.INTERRUPTED:
         return
-    copies = len(location.volumes) if isinstance(location, RemoteVolumes) else 1
     if execution.status is not TrialStatus.COMPLETED or written != size * copies:
         problem = execution.problem
         fact = problem.fact if problem else f"{engine.name} wrote {written} bytes"
