@@ -193,6 +193,11 @@ class RunWriter:
         """The number of this session, from 1; a resumed run has several."""
         return len(self._manifest.sessions)
 
+    @property
+    def guard_file(self) -> Path:
+        """The file of the readings of this session's guard."""
+        return self.path / layout.guard_file(f"{self.session:03d}")
+
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
         with archive_errors(self.path):
             folder = self.path / layout.INVENTORY

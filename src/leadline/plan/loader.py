@@ -49,6 +49,8 @@ from leadline.plan.faults import (
     take_errors,
 )
 from leadline.plan.groups import over_budget
+from leadline.plan.guard import Guard, PrometheusLimit
+from leadline.plan.guard_rules import guard_faults
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
@@ -281,7 +283,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     entry = {one.target.name: one.number for one in written_targets(plan_document)}
     for name, sentence in (*small_volumes(plan), *mixed_lifecycles(plan), *over_budget(plan)):
         faults.add(("targets", entry[name]), sentence)
-    for place, sentence in unfit_runners(plan):
+    for place, sentence in (*unfit_runners(plan), *guard_faults(plan)):
         faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
@@ -303,7 +305,24 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
-    return document.model_copy(update={"clusters": clusters})
+    return document.model_copy(
+        update={"clusters": clusters, "guard": _located_guard(document.guard, base)}
+    )
+
+
+def _located_guard(guard: Guard | None, base: Path) -> Guard | None:
+    if guard is None:
+        return None
+    limits = []
+    for limit in guard.prometheus:
+        named = {key: getattr(limit, key) for key in ("token_file", "ca_file")}
+        found = {
+            key: str((base / Path(path).expanduser()).absolute())
+            for key, path in named.items()
+            if path
+        }
+        limits.append(limit.model_copy(update=found))
+    return guard.model_copy(update={"prometheus": tuple(limits)})
 
 
 def _read(path: Path) -> Positioned:
@@ -371,6 +390,8 @@ def _keys_at(path: KeyPath) -> list[str]:
         "defaults": DefaultsDocument,
         "clusters": ClusterDocument,
         "budget": BudgetDocument,
+        "guard": Guard,
+        "prometheus": PrometheusLimit,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,

@@ -63,6 +63,7 @@ from leadline.report.pages.run.scorecard import (
     ranking_sections,
     read_write_sections,
 )
+from leadline.report.pages.run.guard import guard_sections
 from leadline.report.pages.run.systems import (
     left_out_section,
     stack_sections,
@@ -153,6 +154,7 @@ def run_document(
                 *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
                 _results(run, figures, findings, marks, charts=charts),
                 *_folded(read_write_sections(run, figures, marks)),
+                *guard_sections(run),
                 *left_out_section(run),
                 *unfinished_sections(run),
                 *_folded((findings_section(findings, marks),), when=not charts),
