@@ -19,8 +19,16 @@ import numpy.typing as npt
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.objectives import Objective, Question
-from leadline.analysis.samples import Samples, error_codes
-from leadline.analysis.verdicts import Evidence, Judgement, Pair, Reason, Sample, Verdict, judge
+from leadline.analysis.samples import Samples, error_codes, merge_budgets
+from leadline.analysis.verdicts import (
+    CAP_REASONS,
+    Evidence,
+    Judgement,
+    Pair,
+    Sample,
+    Verdict,
+    judge,
+)
 from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
@@ -294,6 +302,7 @@ class RankedNumbers:
             imported=imported,
             spread=_pooled_spread(score, weights, samples),
             capped=any(sample.capped for sample in samples),
+            budget_bps=merge_budgets(samples),
         )
 
     def _by_repeat(self, target: str, number: int, baseline: str) -> dict[int | str, float]:
@@ -413,7 +422,7 @@ class Ranking:
         found = {
             name
             for pair, judgement in self.judgements.items()
-            if Reason.CAPPED in judgement.reasons and ranks[pair[0]] == ranks[pair[1]]
+            if CAP_REASONS & set(judgement.reasons) and ranks[pair[0]] == ranks[pair[1]]
             for name in pair
         }
         return tuple(name for name in ranks if name in found)

@@ -13,10 +13,13 @@ from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 from leadline.metrics import Op
+from leadline.plan.guard_rules import budget_of
 from leadline.stats.series import mean_standard_error_share
 
 # Findings that a limit was measured.
 CAPS = ("capped-by-limit", "flat-ceiling")
+# The finding that the limit is the budget of the plan's own guard.
+BUDGET = "capped-by-budget"
 
 
 class Samples:
@@ -31,6 +34,9 @@ class Samples:
             target: group.series for group in run.plan.groups for target in group.targets
         }
         self._target_of = {trial.id: run.plan.cells[trial.cell].target for trial in run.plan.trials}
+        self._workload_of = {
+            trial.id: run.plan.cells[trial.cell].workload for trial in run.plan.trials
+        }
         self._stored: dict[str, StoredTrial] | None = None
         self._shares: dict[tuple[str, Op], float | None] = {}
 
@@ -50,7 +56,17 @@ class Samples:
             errors=error_codes(figure),
             spread=whole[0][0].spread if len(whole) == 1 else None,
             capped=any(mark.code in CAPS for mark in figure.finding_marks),
+            budget_bps=self._budget_bps(figure, op),
         )
+
+    def _budget_bps(self, figure: MetricFigure, op: Op | None) -> float | None:
+        """Return the guard's budget of a cell that reached it; None for others."""
+        if not any(mark.code == BUDGET for mark in figure.finding_marks) or not figure.trials:
+            return None
+        plan = self._run.plan
+        workload = self._workload_of[figure.trials[0].trial]
+        phases = [phase for phase in workload.phases if op in phase.pattern.ops]
+        return budget_of(plan.guard, workload, (phases or workload.phases)[0])
 
     def _block(self, trial: TrialValue) -> Hashable:
         """Return the block of a trial; imported trials have none in common, nor have those of
@@ -93,7 +109,14 @@ def merge_samples(value: float | None, samples: Sequence[Sample]) -> Sample:
         run=",".join(sample.run for sample in samples),
         errors=tuple(dict.fromkeys(code for sample in samples for code in sample.errors)),
         capped=any(sample.capped for sample in samples),
+        budget_bps=merge_budgets(samples),
     )
+
+
+def merge_budgets(samples: Sequence[Sample]) -> float | None:
+    """Return the largest budget that one of the samples reached; None without any."""
+    known = [sample.budget_bps for sample in samples if sample.budget_bps is not None]
+    return max(known, default=None)
 
 
 def error_codes(figure: MetricFigure) -> tuple[str, ...]:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from leadline.cli.options import format_option, plan_options
-from leadline.cli.output import echo_rendered
+from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit
 from leadline.plan.expand import follow_up_bound
+from leadline.plan.faults import nearest_word
 from leadline.plan.footprint import shared_layouts, target_footprint
 from leadline.plan.groups import Demand, peak_demand, planned_groups
+from leadline.plan.guard import Guard
+from leadline.plan.guard_rules import guarded_course
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.target_url import TargetKind
 from leadline.text import count_text, shortened, visible
-from leadline.units import format_block_size, format_duration, format_size
+from leadline.units import (
+    format_bandwidth,
+    format_block_size,
+    format_duration,
+    format_iops,
+    format_size,
+)
 
 
 @click.command()
@@ -26,7 +37,8 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
     """Show what a plan would do: every cell, the time, and the bytes it would write.
 
     All faults of a plan are reported at once, each with its line and the nearest valid name.
-    Nothing is touched; targets are not looked at.
+    Nothing is touched; targets are not looked at. The queries of a `guard:` are sent to their
+    Prometheus once.
 
     \b
     Example:
@@ -47,6 +59,9 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
         echo_rendered(check_output(checked).to_json())
     else:
         echo_rendered(describe(checked))
+    if checked.guard is not None:
+        for line in _read_limits(checked.guard):
+            echo_line(line, err=True)
     return Exit.ANSWERED
 
 
@@ -91,6 +106,8 @@ def describe(plan: Plan) -> str:
     ]
     lines += [_later(plan, follow_up) for follow_up in plan.follow_ups]
     lines += describe_groups(plan)
+    if plan.guard is not None:
+        lines += _describe_guard(plan, plan.guard)
     for (cluster, pool), layout in shared_layouts(plan).items():
         parts = ", ".join(
             f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()
@@ -122,6 +139,45 @@ def describe(plan: Plan) -> str:
                 f"(needs --destroy-data rbd:{url.location})"
             )
     return "\n".join(map(visible, lines))
+
+
+def _describe_guard(plan: Plan, guard: Guard) -> list[str]:
+    """The guard, and what it makes of a run that starts now."""
+    from leadline.audit.rules.cluster_not_healthy import CHECKS
+    from leadline.report.pages.run.guard import guard_rows
+
+    lines = [f"guard: {key}: {text}" for key, text in guard_rows(guard)]
+    course = guarded_course(plan, guard, datetime.now(UTC))
+    if course.peak_iops is not None and course.peak_bps is not None:
+        lines.append(
+            f"guard: peak {format_iops(course.peak_iops)} IOPS, "
+            f"{format_bandwidth(course.peak_bps)} MiB/s, prefill included"
+        )
+    if guard.quiet_hours:
+        ends = f"{course.ends.astimezone():%a %d %b %H:%M}"
+        lines.append(
+            f"guard: a run that starts now waits {format_duration(round(course.waits_s))} for "
+            f"quiet hours, and ends about {ends} without its set-up"
+        )
+    known = ("HEALTH_ERR", "HEALTH_WARN", *CHECKS)
+    for code in guard.ceph_health:
+        # Each type of the CRUSH map has a code: OSD_HOST_DOWN, OSD_RACK_DOWN.
+        if code not in known and not (code.startswith("OSD_") and code.endswith("_DOWN")):
+            near = nearest_word(code, known)
+            hint = f"; did you mean {near}?" if near else ""
+            lines.append(f"guard: {code} is no health check that this version knows{hint}")
+    return lines
+
+
+def _read_limits(guard: Guard) -> Iterator[str]:
+    """Read the limits on Prometheus; a line for each. Raises LeadlineError where one has no
+    reading: the run would be refused."""
+    from leadline.runner.guard import QueryLimit, require_reading
+
+    for limit in map(QueryLimit, guard.prometheus):
+        reading = require_reading(limit)
+        state = "CROSSED, the run would be refused" if reading.crossed else "kept"
+        yield f"guard: {limit.name} is {reading.text} now, stops {limit.text}: {state}"
 
 
 def describe_groups(plan: Plan) -> list[str]:

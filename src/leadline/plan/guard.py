@@ -1,5 +1,5 @@
-"""The guard of a run on a cluster that other people use: a budget of load, limits that stop the run,
-and quiet hours."""
+"""The guard of a run on a cluster that other people use: a budget of load, limits that stop it, and
+quiet hours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
@@ -52,7 +53,7 @@ def parse_windows(text: str) -> tuple[Window, ...]:
         raise ValueError(f"{text!r} is no quiet time; write it {_EXAMPLE}")
     begin_s = _clock(found["h1"], found["m1"], text)
     end_s = _clock(found["h2"], found["m2"], text)
-    if begin_s == end_s or begin_s == _DAY_S:
+    if begin_s in (end_s, _DAY_S):
         raise ValueError(f"{text!r} begins where it ends; a whole day is 00:00-24:00")
     if end_s < begin_s:
         end_s += _DAY_S
@@ -84,7 +85,7 @@ def _days(text: str, whole: str) -> list[int]:
 def _overlap(windows: Sequence[Window]) -> tuple[str, str] | None:
     """The texts of two stretches that overlap, across the end of the week too."""
     ordered = sorted(windows, key=lambda window: window.begin_s)
-    for one, following in zip(ordered, ordered[1:], strict=False):
+    for one, following in pairwise(ordered):
         if following.begin_s < one.end_s:
             return one.text, following.text
     if ordered and ordered[-1].end_s - _WEEK_S > ordered[0].begin_s:
@@ -122,9 +123,9 @@ _Value = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class PrometheusLimit(_Model):
-    """A limit on the answer of an instant query to Prometheus. The run is stopped when the value was
-    `above`, or `below`, for the time `for`. Of several samples the worst counts. `token_file` holds
-    a bearer token, `ca_file` the certificate of a private authority."""
+    """A limit on the answer of an instant query to Prometheus. The run is stopped when the value
+    was `above`, or `below`, for the time `for`. Of several samples the worst counts. `token_file`
+    holds a bearer token, `ca_file` the certificate of a private authority."""
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
     url: Annotated[str, Field(max_length=2000)]
@@ -280,7 +281,7 @@ class Guard(_Model):
 
     def quiet_until(self, now: datetime, takes_s: float) -> datetime | None:
         """When work of `takes_s` seconds may begin, where not `now`: it would reach into quiet
-        hours. `now` has a time zone. The answer may be an hour off where clocks change before it."""
+        hours. `now` has a time zone. Where clocks change before it, it may be an hour off."""
         if not self.windows:
             return None
         local = now.astimezone(_find_zone(self.zone))

@@ -1,8 +1,10 @@
-"""The guard of a plan with its workloads: each client's part of the budget, and what does not fit."""
+"""The guard of a plan with its workloads: a client's part of the budget, and what does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from leadline.plan.footprint import PREFILL_BLOCK, target_footprint
 from leadline.plan.guard import Guard
@@ -41,6 +43,17 @@ def limited(workload: Workload, guard: Guard | None, clients: int) -> Workload:
     return workload.model_copy(update=update)
 
 
+def budget_of(guard: Guard | None, workload: Workload, phase: Phase) -> float | None:
+    """The bytes per second that the budget leaves to a phase of the measured clients together; None
+    without one, and for an open loop."""
+    if guard is None or phase.rate_iops is not None:
+        return None
+    budget_bps = guard.budget_bps(phase.block_size)
+    if budget_bps is None or not workload.neighbours:
+        return budget_bps
+    return budget_bps * workload.clients / workload.generators
+
+
 def guard_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
     """What a plan asks for and its guard does not allow, each with its key path."""
     guard = plan.guard
@@ -76,6 +89,49 @@ def prefill_s(plan: Plan, target: str) -> float:
     volumes = url.request.count if url.kind.on_kubernetes else 1
     size = footprint.total_bytes if url.kind.in_files else footprint.span
     return size * volumes / limit_bps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedCourse:
+    """What a guard makes of a plan: the highest rates within the budget (None without one), and for
+    a start at a given time the seconds that quiet hours hold trials back, and the end."""
+
+    peak_iops: float | None
+    peak_bps: float | None
+    waits_s: float
+    ends: datetime
+
+
+# Between two trials: caches are dropped, records are written.
+_BETWEEN_S = 0.5
+
+
+def guarded_course(plan: Plan, guard: Guard, now: datetime) -> GuardedCourse:
+    """The course of a run that starts `now`, without set-up; a prefill counts within a budget."""
+    blocks = [
+        phase.block_size
+        for target in plan.targets
+        for workload in plan.workloads_on(target.name)
+        for phase in workload.phases
+    ]
+    if plan.prefill:
+        blocks.append(PREFILL_BLOCK)
+    peaks = [(bps / block, bps) for block in blocks if (bps := guard.budget_bps(block))]
+    work_s = [prefill_s(plan, target.name) for target in plan.targets]
+    work_s += [plan.cells[trial.cell].workload.duration_s for trial in plan.trials]
+    waits_s, at = 0.0, now
+    for takes_s in filter(None, work_s):
+        until = guard.quiet_until(at, takes_s)
+        if until is not None:
+            waits_s += (until - at).total_seconds()
+            at = until
+        at += timedelta(seconds=takes_s + _BETWEEN_S)
+    return GuardedCourse(
+        peak_iops=max((iops for iops, _ in peaks), default=None),
+        peak_bps=max((bps for _, bps in peaks), default=None),
+        waits_s=waits_s,
+        ends=at,
+    )
 
 
 def _longest(plan: Plan) -> Iterator[tuple[str, float]]:
@@ -147,4 +203,3 @@ def _phases_over_budget(workload: Workload, guard: Guard, volumes: int) -> Itera
                 f"{format_size(phase.block_size)}), and fio holds {LEAST_IOPS:g} at least: allow "
                 "more, or use fewer jobs and clients"
             )
-

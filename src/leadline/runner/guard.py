@@ -118,9 +118,20 @@ class HealthLimit:
         status, checks = self._health()
         found = [name for name in (status, *checks) if name in self._names]
         messages = [f"{name}: {checks[name]}" for name in found if name in checks]
-        return Reading(
-            text="; ".join([status, *(messages or sorted(checks))]), crossed=bool(found)
-        )
+        return Reading(text="; ".join([status, *(messages or sorted(checks))]), crossed=bool(found))
+
+
+def require_reading(limit: Limit) -> Reading:
+    """Read a limit before a run. Raises LeadlineError(`guard-unreadable`)."""
+    try:
+        return limit.read()
+    except LeadlineError as error:
+        raise LeadlineError(
+            errors.GUARD_UNREADABLE,
+            f"the guard's limit {limit.name!r} has no reading: {error.fact}",
+            context=error.context,
+            hint=error.hint,
+        ) from error
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,7 +173,7 @@ class RunGuard:
         """Read each limit once, before the run touches anything. Raises LeadlineError:
         `guard-unreadable`, or `guard-stopped` where one is crossed already."""
         for limit in self.limits:
-            reading = self._read(limit)
+            reading = require_reading(limit)
             # Others may use the system as much as they like in its quiet hours.
             if reading.crossed and self.guard.quiet_until(self._clock(), 0.0) is None:
                 raise LeadlineError(
@@ -171,18 +182,6 @@ class RunGuard:
                     context=_context(limit, reading),
                     hint=_AGAIN,
                 )
-
-    @staticmethod
-    def _read(limit: Limit) -> Reading:
-        try:
-            return limit.read()
-        except LeadlineError as error:
-            raise LeadlineError(
-                errors.GUARD_UNREADABLE,
-                f"the guard's limit {limit.name!r} has no reading: {error.fact}",
-                context=error.context,
-                hint=error.hint,
-            ) from error
 
     def begin(self, path: Path) -> None:
         """Start to read the limits, and to record the readings in a file."""

@@ -27,8 +27,8 @@ from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
 from leadline.plan.expand import Outcomes, TrialOutcome, grow_plan, next_cells, waiting_targets
-from leadline.plan.guard_rules import prefill_s
 from leadline.plan.groups import PlannedGroup, planned_groups, target_demand
+from leadline.plan.guard_rules import prefill_s
 from leadline.plan.models import Cell, Group, Plan, Trial
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Noted, RunStarted

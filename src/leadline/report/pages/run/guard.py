@@ -1,4 +1,4 @@
-"""The guard of a run: its budget, its limits with what was read, quiet hours, and why it stopped."""
+"""The guard of a run: its budget, its limits with their readings, and why it stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.guard_readings import GuardReading, MissedReading
 from leadline.plan.guard import Guard
 from leadline.report.cells import count, number_column, quantity, table
-from leadline.report.document import Block, Paragraph, Section
+from leadline.report.document import Block, Column, Paragraph, Section
 from leadline.units import format_bandwidth, format_duration, format_iops
 
 
@@ -62,7 +62,7 @@ def guard_sections(run: Run) -> tuple[Section, ...]:
         rows = []
     if rows:
         numbers = ("readings", "missed", "beyond the limit", "least", "median", "most")
-        columns = ("limit", *map(number_column, numbers), "last reading")
+        columns: list[str | Column] = ["limit", *map(number_column, numbers), "last reading"]
         blocks.append(table("guard-readings", columns, rows, caption="Readings"))
     return (Section(heading="Guard", id="guard-of-the-run", blocks=tuple(blocks)),)
 
@@ -75,7 +75,7 @@ def _reading_rows(
         read = [reading for reading in mine if isinstance(reading, GuardReading)]
         values = [reading.value for reading in read if reading.value is not None]
         figures = [min(values), statistics.median(values), max(values)] if values else []
-        numbers = [quantity(f"{figure:.3g}", figure) for figure in figures] or ["", "", ""]
+        numbers: Sequence[object] = [quantity(f"{figure:.3g}", figure) for figure in figures]
         last = mine[-1]
         text = last.text if isinstance(last, GuardReading) else last.reason
         yield (
@@ -83,6 +83,6 @@ def _reading_rows(
             count(len(read)),
             count(len(mine) - len(read)),
             count(sum(reading.crossed for reading in read)),
-            *numbers,
+            *(numbers or ("", "", "")),
             text,
         )

@@ -48,6 +48,7 @@ from leadline.report.pages.run.findings import (
     subtitle,
     unfinished_sections,
 )
+from leadline.report.pages.run.guard import guard_sections
 from leadline.report.pages.run.heat_maps import scorecard_sections
 from leadline.report.pages.run.overview import run_front, run_strips
 from leadline.report.pages.run.places import place_sections
@@ -63,7 +64,6 @@ from leadline.report.pages.run.scorecard import (
     ranking_sections,
     read_write_sections,
 )
-from leadline.report.pages.run.guard import guard_sections
 from leadline.report.pages.run.systems import (
     left_out_section,
     stack_sections,
