@@ -56,7 +56,10 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
     if output == "json":
         from leadline.report.answers.run import check_output
 
-        echo_rendered(check_output(checked).to_json())
+        course = None
+        if checked.guard is not None:
+            course = guarded_course(checked, checked.guard, datetime.now(UTC))
+        echo_rendered(check_output(checked, course).to_json())
     else:
         echo_rendered(describe(checked))
     if checked.guard is not None:
