@@ -114,6 +114,15 @@ def _positive(value: float) -> float:
     return value
 
 
+def _health_code(value: str) -> str:
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]{2,63}", value):
+        raise ValueError(
+            f"{value!r} is no code of Ceph's health; write HEALTH_ERR, HEALTH_WARN or a check such "
+            "as SLOW_OPS"
+        )
+    return value
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -185,7 +194,7 @@ class Guard(_Model):
 
     iops: float | None = Field(default=None, gt=0, le=1e9)
     bandwidth: Annotated[int, BeforeValidator(parse_size), AfterValidator(_positive)] | None = None
-    ceph_health: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{2,63}$")], ...] = ()
+    ceph_health: tuple[Annotated[str, AfterValidator(_health_code)], ...] = ()
     prometheus: Annotated[tuple[PrometheusLimit, ...], Field(max_length=20)] = ()
     every: _Duration = Field(default=5.0, ge=1, le=60)
     silence: _Duration = Field(default=30.0, ge=5, le=3600)

@@ -401,7 +401,7 @@ def _keys_at(path: KeyPath) -> list[str]:
     for part in path:
         if isinstance(part, str):
             model = below.get(part, model)
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _profiles(raw: Mapping[str, Any], faults: Faults) -> list[ProfileDocument]:

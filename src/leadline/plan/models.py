@@ -545,7 +545,7 @@ class Plan(Model):
 
 
 # Share of the offered rate that an open loop must reach, for the engine that ends a trial and for
-# the audit.
+# the audit; and the share of a budget from which a rate is that of the budget.
 
 REACHED_SHARE = 0.95
 # A Poisson count has the square root of its mean as standard deviation; three are taken as chance.

@@ -9,11 +9,8 @@ from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
 from leadline.plan.guard_rules import budget_of
-from leadline.plan.models import Phase
+from leadline.plan.models import REACHED_SHARE, Phase
 from leadline.units import format_bandwidth, format_iops
-
-# fio holds its rate within 1 % over some seconds; a target that has this share by itself is rare.
-REACHED = 0.97
 
 
 @rule(
@@ -27,7 +24,7 @@ def check(cell: CellEvidence) -> Iterator[RuleFinding]:
         if budget_bps is None:
             continue
         shares = [_share(trial, phase, budget_bps) for trial in cell.sound]
-        capped = [share for share in shares if share >= REACHED]
+        capped = [share for share in shares if share >= REACHED_SHARE]
         if not capped:
             continue
         iops = budget_bps / phase.block_size

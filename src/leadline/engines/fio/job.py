@@ -169,7 +169,7 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
                 settings["filename"] = _file(0, fleet)
     elif phase.limit_bps is not None:
         # In bytes, which a budget of few I/Os for many jobs needs: fio's rate_iops is whole.
-        rates = [int(phase.limit_bps * share / phase.numjobs) for share in phase.shares]
+        rates = [round(phase.limit_bps * share / phase.numjobs) for share in phase.shares]
         settings["rate"] = ",".join(str(rate) if rate else "" for rate in rates).rstrip(",")
     return [
         f"[{phase.name}]",
