@@ -1,5 +1,4 @@
-"""The guard of a run on a cluster that other people use: a budget of load, limits that stop it, and
-quiet hours."""
+"""The guard of a run on a shared cluster: a budget, limits that stop it, and quiet hours."""
 
 from __future__ import annotations
 

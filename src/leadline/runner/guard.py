@@ -1,8 +1,7 @@
 """The guard of a run: reads its limits while the run goes on, and stops it when one is crossed.
 
 The limits are read between trials and during trials, each by a thread of its own. Quiet hours hold
-the next trial back: a run that waits needs nobody to start it again, and resuming would set up its
-targets anew.
+the next trial back: a run that waits goes on by itself, with the targets that it has set up.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def at(text: str) -> datetime:
     [
         ({"iops": 1000}, 1, "1433600,614400"),
         ({"iops": 1000}, 4, "358400,153600"),
-        ({"bandwidth": "1M"}, 1, "367001,157286"),
-        ({"iops": 10**6, "bandwidth": "1M"}, 1, "367001,157286"),
+        ({"bandwidth": "1M"}, 1, "367002,157286"),
+        ({"iops": 10**6, "bandwidth": "1M"}, 1, "367002,157286"),
     ],
 )
 def test_a_budget_is_shared_by_clients_jobs_and_directions(

@@ -44,7 +44,7 @@ def _share(trial: TrialEvidence, phase: Phase, budget_bps: float) -> float:
     """The rate as a share of the budget, of the operation that is the closest to its part."""
     done = dict.fromkeys(phase.pattern.ops, 0.0)
     for job in trial.jobs:
-        for part in job.parts if job.job.name == phase.name else ():
+        for part in job.parts:  # no operation is in two phases
             if part.op in done and part.iops is not None:
                 done[part.op] += part.iops * phase.block_size
     parts = zip((Op.READ, Op.WRITE), phase.shares, strict=True)
