@@ -33,9 +33,9 @@ from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_p
 from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
 from leadline.plan.footprint import footprint_of
+from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
-from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.matrix import Dimension
 from leadline.plan.target_url import (
     BootImage,
@@ -320,13 +320,12 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
     ),
     "A guard": (
         Guard,
-        "At least one of `iops`, `bandwidth`, `ceph_health`, `prometheus` and `quiet_hours`. The "
-        "[guide](../guides/guard-a-run.md) has examples.",
+        "At least one of the first four and `quiet_hours`; [examples](../guides/guard-a-run.md).",
         {
             "iops": "The most I/Os per second of all clients, jobs and neighbours together; fio "
             "holds it on average over a trial. The prefill keeps it too.",
             "bandwidth": "The most bytes per second, likewise. Of both the stricter one holds.",
-            "ceph_health": "One or a list of `HEALTH_ERR`, `HEALTH_WARN` and codes of health checks "
+            "ceph_health": "One or a list of `HEALTH_ERR`, `HEALTH_WARN` and codes of checks "
             "(`SLOW_OPS`) of the plan's Ceph clusters. A muted check stops nothing.",
             "prometheus": "Limits on queries.",
             "every": "How often limits are read: 1 s to 60 s.",
@@ -346,7 +345,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "query": "PromQL of an instant query. Of several series the worst counts.",
             "above": "A value above it crosses the limit.",
             "below": "A value below it crosses the limit.",
-            "for_s": "How long without a break the limit must be crossed before the run is stopped.",
+            "for_s": "How long without a break it is crossed before the run is stopped.",
             "token_file": "File of a bearer token, relative to the plan's folder.",
             "ca_file": "Certificate of a private authority, relative likewise.",
         },

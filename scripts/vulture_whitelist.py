@@ -24,6 +24,9 @@ _one_cluster  # pydantic validator
 _on_ceph  # pydantic validator
 _short_targets  # pydantic validator
 _some_target  # pydantic validator
+_limits  # pydantic validator
+_hours  # pydantic validator
+_zone  # pydantic validator
 _labels_agree  # pydantic validator
 _one_word  # pydantic validator
 _size_of_a_change  # pydantic validator
@@ -149,3 +152,5 @@ layout_reason  # JSON of import
 slope_interval  # JSON of scale
 fall_interval  # JSON of scale
 hard_limit_iops  # JSON of scale
+peak_bandwidth  # JSON of check
+waits_seconds  # JSON of check

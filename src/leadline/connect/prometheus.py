@@ -9,9 +9,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from leadline import errors
 from leadline.errors import LeadlineError
@@ -34,18 +34,18 @@ class _Series(BaseModel):
 
 
 class _Vector(BaseModel):
-    resultType: Literal["vector"]  # noqa: N815
+    kind: Literal["vector"] = Field(alias="resultType")
     result: tuple[_Series, ...]
 
 
 class _Scalar(BaseModel):
-    resultType: Literal["scalar"]  # noqa: N815
+    kind: Literal["scalar"] = Field(alias="resultType")
     result: tuple[float, float]
 
 
 class _Answer(BaseModel):
     status: Literal["success"]
-    data: Annotated[_Vector | _Scalar, ...]
+    data: _Vector | _Scalar
 
 
 def query_prometheus(

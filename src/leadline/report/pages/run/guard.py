@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.archive.records import Problem
 from leadline.errors import LeadlineError
 from leadline.formats.guard_readings import GuardReading, MissedReading
 from leadline.plan.guard import Guard
@@ -36,12 +35,6 @@ def guard_rows(guard: Guard) -> tuple[tuple[str, str], ...]:
         zone = "local time" if guard.zone == "local" else guard.zone
         rows.append(("quiet hours", f"{', '.join(guard.quiet_hours)} ({zone}): trials wait"))
     return tuple(rows)
-
-
-def guard_problem(run: Run) -> Problem | None:
-    """Why the guard stopped the run; None where it did not, or the run went on later."""
-    last = None if run.complete else run.manifest.problems[::-1]
-    return next((one for one in last or () if one.code == errors.GUARD_STOPPED.code), None)
 
 
 def guard_sections(run: Run) -> tuple[Section, ...]:
