@@ -285,6 +285,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "expect": "[What a comparison is expected to show](../guides/write-a-plan.md#"
             "expectations): 'writes worse in multi-zone by 20 %'.",
             "repeats": "Trials of each cell.",
+            "detect": "The change of a rate to be found: `10%`. `run` takes as many trials of each "
+            "cell as [that needs](../concepts/how-many-trials.md).",
             "seed": "Seed of the order of trials and of random offsets.",
             "prefill": "Write all data before measuring, and verify it.",
             "drop_caches": "Drop the page cache of the data before each trial.",
@@ -306,6 +308,15 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "labels": "What sets it apart, such as `{cores: 1}`: `leadline compare --by label`.",
             "copies": "How often its storage keeps each byte (three replicas: 3; erasure coding "
             "4+2: 1.5), for the budget.",
+        },
+    ),
+    "A change to detect": (
+        written.DetectDocument,
+        "`detect: 10%` stands for `{change: 10%}`.",
+        {
+            "change": "The change of a rate, more than the margin of 5 %.",
+            "like": "An earlier run that shows the scatter; else the published one is taken.",
+            "most": "So many trials of a cell at most.",
         },
     ),
     "A budget": (
@@ -509,6 +520,7 @@ _NESTED: Mapping[type[BaseModel], str] = {
     written.BudgetDocument: "[a budget](#a-budget)",
     Guard: "[a guard](#a-guard)",
     PrometheusLimit: "[limits](#a-limit-on-a-query)",
+    written.DetectDocument: "share, or [more](#a-change-to-detect)",
     Dimension: "lists of values, or options by value, by name",
     written.ClusterDocument: "[clusters](#a-cluster)",
     LabDocument: "[a lab](#a-lab)",
@@ -661,6 +673,8 @@ def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
         return "processors"
     if (model, key) == (written.ClusterDocument, "lab"):
         return "a name, or [a lab](#a-lab)"
+    if (model, key) == (written.DetectDocument, "change"):
+        return "share: `10%`"
     if (model, key) == (written.DensityDocument, "limit"):
         return "METRIC<DURATION"
     if (model, key) == (written.WorkloadDocument, "open_loop"):

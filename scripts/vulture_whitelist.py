@@ -23,6 +23,7 @@ _defaults  # pydantic validator
 _one_cluster  # pydantic validator
 _on_ceph  # pydantic validator
 _short_targets  # pydantic validator
+_short_detect  # pydantic validator
 _some_target  # pydantic validator
 _limits  # pydantic validator
 _hours  # pydantic validator

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.options import format_option, plan_options
+from leadline.cli.options import format_option, plan_options, power_of, runs_option
 from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit
 from leadline.plan.expand import follow_up_bound
@@ -29,20 +30,25 @@ from leadline.units import (
     format_size,
 )
 
+if TYPE_CHECKING:
+    from leadline.analysis.power import CellPower, Power
+
 
 @click.command()
 @plan_options
+@runs_option
 @format_option("text", "json")
-def command(plan: Path | None, output: str, **given: object) -> Exit:
+def command(plan: Path | None, runs: Path, output: str, **given: object) -> Exit:
     """Show what a plan would do: every cell, the time, and the bytes it would write.
 
     All faults of a plan are reported at once, each with its line and the nearest valid name.
     Nothing is touched; targets are not looked at. The queries of a `guard:` are sent to their
-    Prometheus once.
+    Prometheus once. With --detect it shows how many trials each cell needs.
 
     \b
     Example:
         leadline check plans/demo.yaml
+        leadline check plans/demo.yaml --detect 10% --like @latest
         leadline check --target dir:/mnt/pool --profile odf-vm --runtime 30s
     """
     try:
@@ -53,23 +59,24 @@ def command(plan: Path | None, output: str, **given: object) -> Exit:
 
             echo_rendered(faulty_output(error.faults).to_json())
         raise
+    power = power_of(checked, runs)
     if output == "json":
         from leadline.report.answers.run import check_output
 
         course = None
         if checked.guard is not None:
             course = guarded_course(checked, checked.guard, datetime.now(UTC))
-        echo_rendered(check_output(checked, course).to_json())
+        echo_rendered(check_output(checked, power, course).to_json())
     else:
-        echo_rendered(describe(checked))
+        echo_rendered(describe(checked, power))
     if checked.guard is not None:
         for line in _read_limits(checked.guard):
             echo_line(line, err=True)
     return Exit.ANSWERED
 
 
-def describe(plan: Plan) -> str:
-    """The plan for people: the matrix, then what it costs."""
+def describe(plan: Plan, power: Power | None = None) -> str:
+    """The plan for people: the matrix, then what it costs, and how many trials find a change."""
     from leadline.report.words import workload_text
 
     rows: list[tuple[str, ...]] = [("target", "workload", "level", "what", "time a trial")]
@@ -87,14 +94,8 @@ def describe(plan: Plan) -> str:
         duration = format_duration(cell.workload.duration_s)
         texts = (cell.target, cell.workload.name, cell.level, what, duration)
         rows.append(tuple(map(visible, texts)))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    if plan.cells:
-        lines.insert(1, "  ".join("-" * width for width in widths))
-    else:
+    lines = _table(rows)
+    if not plan.cells:
         lines = ["nothing at first: what is measured decides what comes next"]
     trials, cells = count_text(len(plan.trials), "trial"), count_text(len(plan.cells), "cell")
     repeats = count_text(plan.repeats, "repeat")
@@ -141,6 +142,8 @@ def describe(plan: Plan) -> str:
                 f"{target.name}: what is in the image is destroyed "
                 f"(needs --destroy-data rbd:{url.location})"
             )
+    if power is not None:
+        lines += _power_lines(power, plan)
     return "\n".join(map(visible, lines))
 
 
@@ -204,12 +207,7 @@ def describe_groups(plan: Plan) -> list[str]:
     peak = peak_demand(groups)
     total = str(len(plan.trials)), format_duration(plan.duration_s)
     rows.append(("peak", *_amounts(peak), *total, ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines = _table(rows)
     lines.insert(len(lines) - 1, lines[1])
     unknown = [target.name for target in plan.targets if target.copies is None]
     if unknown:
@@ -218,6 +216,67 @@ def describe_groups(plan: Plan) -> list[str]:
             "(`copies: 3` of a target states them)"
         )
     return ["", *lines, ""]
+
+
+def _power_lines(power: Power, plan: Plan) -> list[str]:
+    """The trials that each cell needs to show a change."""
+    rows: list[tuple[str, ...]] = [
+        ("workload", "level", "operation", "scatter", "trials", "planned", "I/O time")
+    ]
+    seconds = {
+        (cell.workload.name, cell.level): cell.workload.duration_s * len(plan.targets)
+        for cell in plan.cells
+    }
+    for one in power.cells:
+        time = seconds[one.workload, one.level]
+        operation = one.op.value if one.op else "all"
+        rows.append(
+            (
+                one.workload,
+                one.level,
+                operation,
+                f"{one.scatter:.1%}{'' if one.measured else ' *'}",
+                _trials_text(one),
+                str(plan.repeats),
+                format_duration(one.trials.number * time) if one.trials else "",
+            )
+        )
+    comparisons = count_text(power.comparisons, "comparison")
+    scatter = f"; scatter of {power.run}" if power.run else ""
+    title = (
+        f"trials of each target to find a change of {power.change:.0%} beyond a margin of "
+        f"{power.margin:.0%} in 4 of 5 cases (rates; {comparisons}{scatter}):"
+    )
+    lines = ["", title, "", *_table(rows)]
+    if not all(one.measured for one in power.cells):
+        lines.append(
+            "* the median of published repeats, and up to their 90th percentile, 16 %; "
+            "`--like RUN` takes the scatter of a run of yours"
+        )
+    if power.across_runs:
+        lines.append(
+            "one target is compared with another run, and runs of one system differ by 5 %; "
+            "targets of one plan are compared without that"
+        )
+    return lines
+
+
+def _trials_text(cell: CellPower) -> str:
+    found = cell.trials
+    if found is None:
+        return "more than 1,000"
+    most = "more than 1,000" if found.high is None else f"{found.high:,}"
+    return f"{found.number:,} ({found.low:,} to {most})"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Lines of columns as wide as their texts; the first row is ruled off."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
 def _amounts(demand: Demand) -> tuple[str, str, str, str]:

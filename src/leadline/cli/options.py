@@ -21,9 +21,11 @@ from leadline.errors import LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By, Side
+    from leadline.analysis.power import Power
     from leadline.archive.reader import Run
     from leadline.connect.kubernetes.client import KubernetesAccess
     from leadline.judge import Judge
+    from leadline.plan.models import Plan
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -264,6 +266,17 @@ plan_options = with_options(
     click.option("--ramp", help="Time before each phase that is not counted."),
     click.option("--size", help="Data of each job, over the plan's: 256M, 4G."),
     click.option("--repeats", type=int, help="Trials of each cell."),
+    click.option(
+        "--detect",
+        metavar="PERCENT",
+        help="Change of a rate that is to be found in 4 of 5 cases: `check` shows the trials that "
+        "each cell needs, `run` takes as many, 30 at most.",
+    ),
+    click.option(
+        "--like",
+        metavar="RUN",
+        help="An earlier run that shows the scatter for --detect; else the published one.",
+    ),
     click.option("--seed", type=int, help="Seed of the order and of random offsets."),
     click.option(
         "--prefill/--no-prefill",
@@ -276,6 +289,24 @@ plan_options = with_options(
         help="Drop the page cache of the data before each trial (the default).",
     ),
 )
+
+
+def power_of(plan: Plan, runs: Path) -> Power | None:
+    """What the plan's `detect:` needs; None without it. Raises LeadlineError for its run."""
+    if plan.detect is None:
+        return None
+    from leadline.analysis.power import plan_power
+    from leadline.plan.models import MARGIN
+
+    like = None
+    if plan.detect.like:
+        from leadline.archive.runs import find_run
+        from leadline.judge import Judge
+
+        run = find_run(plan.detect.like, runs)
+        like = run, Judge()(run)[0]
+    return plan_power(plan, plan.detect.change, margin=MARGIN, like=like)
+
 
 # Kinds that --by names; any other word after it is a label's key.
 _WITHIN = ("cluster", "target", "label")

@@ -18,14 +18,20 @@ from leadline.archive.records import Created, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
 from leadline.cli.check import describe_groups
-from leadline.cli.options import format_option, plan_options, runs_option, this_session
+from leadline.cli.options import (
+    format_option,
+    plan_options,
+    power_of,
+    runs_option,
+    this_session,
+)
 from leadline.cli.output import echo_error, echo_line, echo_rendered, print_json
 from leadline.cli.progress import progress
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
 from leadline.lab.cluster import Lab
-from leadline.plan.expand import drop_targets
+from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
@@ -46,6 +52,7 @@ from leadline.targets.preview import preview_location
 from leadline.text import count_text, visible
 
 if TYPE_CHECKING:
+    from leadline.analysis.power import Power
     from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 _MOST_FAILURES = 4
@@ -120,6 +127,9 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             return _seal(run, output, quiet=quiet)
     else:
         loaded = load_plan(plan, Overrides(**given))
+        power = power_of(loaded, runs)
+        if power is not None:
+            loaded = _with_detecting_repeats(loaded, power)
     replay = options.replay
     engines: Engines = OneEngine(ReplayEngine.from_folder(replay)) if replay else RealEngines()
     engines.check(loaded)
@@ -209,6 +219,29 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
         with RunWriter.tidying(writer.path) as tidying:
             remove_leftovers(tidying.run, tidying)
     return _report(writer, outcome, output, quiet=quiet)
+
+
+def _with_detecting_repeats(plan: Plan, power: Power) -> Plan:
+    """The plan with as many trials of each cell as find the change."""
+    assert plan.detect is not None
+    excluded = "a budget" if plan.budget else "follow-ups" if plan.follow_ups else ""
+    if excluded:
+        raise LeadlineError(
+            errors.USAGE,
+            f"a plan with {excluded} has the same repeats in all cells",
+            hint="`leadline check --detect` shows them; state them with --repeats",
+        )
+    needed = [power.repeats(cell) for cell in plan.cells]
+    most = plan.detect.most
+    beyond = sum(number is None or number > most for number in needed)
+    if beyond:
+        echo_line(
+            "note: "
+            f"{count_text(beyond, 'cell')} of {len(needed)} need more than {most} trials to find a "
+            f"change of {power.change:.0%}: `leadline check --detect` shows them",
+            err=True,
+        )
+    return with_repeats(plan, [min(number or most, most) for number in needed])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

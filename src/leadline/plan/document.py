@@ -20,6 +20,7 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
 from leadline.plan.matrix import Dimension, matrix_faults
 from leadline.plan.models import (
+    MARGIN,
     EngineChoice,
     LatencyLimit,
     Model,
@@ -43,16 +44,30 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 Runtime = Annotated[float, BeforeValidator(parse_duration), AfterValidator(_positive)]
 
 
-def _share(value: object) -> float:
+def _number(value: object) -> float:
     """`50%` or 0.5."""
     text = str(value).strip()
     try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError as error:
         raise ValueError(f"{text!r} is not a share; write for instance 50%") from error
+
+
+def _share(value: object) -> float:
+    share = _number(value)
     if not 0 < share <= 1.5:
-        raise ValueError(f"{text!r} is not between 0 and 150 % of the peak")
+        raise ValueError(f"{str(value)!r} is not between 0 and 150 % of the peak")
     return share
+
+
+def _change(value: object) -> float:
+    change = _number(value)
+    if not MARGIN < change <= 1:
+        raise ValueError(
+            f"{str(value)!r} is not between {MARGIN:.0%}, within which a change counts as none, "
+            "and 100 %"
+        )
+    return change
 
 
 def _limit(value: object) -> object:
@@ -279,6 +294,15 @@ class BudgetDocument(Model):
         return self
 
 
+class DetectDocument(Model):
+    """The change of a rate that the run is to find: `leadline run` sets the repeats of each cell by
+    it. `like` is an earlier run that shows the scatter."""
+
+    change: Annotated[float, BeforeValidator(_change)]
+    like: str = Field(default="", max_length=300)
+    most: int = Field(default=30, ge=2, le=1000)
+
+
 class ProfileDocument(Model):
     """A built-in profile: a named set of workloads in a data file."""
 
@@ -308,10 +332,16 @@ class PlanDocument(Model):
     workloads: tuple[WorkloadDocument, ...] = ()
     expect: tuple[Expectation, ...] = Field(default=(), max_length=100)
     repeats: int = Field(default=3, ge=1, le=1000)
+    detect: DetectDocument | None = None
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1)
     prefill: bool = True
     drop_caches: bool = True
     grace: Duration = 10.0
+
+    @field_validator("detect", mode="before")
+    @classmethod
+    def _short_detect(cls, value: object) -> object:
+        return {"change": value} if isinstance(value, str | float) else value
 
     @field_validator("targets", mode="before")
     @classmethod

@@ -87,7 +87,7 @@ def expand(
         targets=targets,
         optional=tuple(one.target.name for one in found if one.optional),
         cells=cells,
-        trials=interleaved(len(cells), document.repeats, seed),
+        trials=interleaved([document.repeats] * len(cells), seed),
         follow_ups=tuple(
             follow_up
             for one in found
@@ -96,6 +96,7 @@ def expand(
             for follow_up in follow_ups(item, layers, one.target.name)
         ),
         repeats=document.repeats,
+        detect=document.detect and models.Detect(**document.detect.model_dump()),
         seed=seed,
         prefill=document.prefill,
         drop_caches=document.drop_caches,
@@ -177,15 +178,22 @@ def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> model
     )
 
 
-def interleaved(cells: int, repeats: int, seed: int) -> tuple[models.Trial, ...]:
-    """Trials in randomised complete blocks: each block holds every cell once, in random order.
+def with_repeats(plan: models.Plan, repeats: Sequence[int]) -> models.Plan:
+    """The plan with that number of trials of each cell."""
+    trials = interleaved(repeats, plan.seed)
+    return plan.model_copy(update={"trials": trials, "repeats": max(repeats, default=0)})
+
+
+def interleaved(repeats: Sequence[int], seed: int) -> tuple[models.Trial, ...]:
+    """Trials in randomised blocks: each block holds every cell once, in random order, that has so
+    many repeats.
 
     Drift of the machine then affects all cells equally.
     """
     generator = random.Random(seed)
     trials: list[models.Trial] = []
-    for block in range(repeats):
-        order = list(range(cells))
+    for block in range(max(repeats, default=0)):
+        order = [cell for cell, number in enumerate(repeats) if block < number]
         generator.shuffle(order)
         for cell in order:
             position = len(trials)
@@ -429,7 +437,7 @@ def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
                 "cell": first + trial.cell,
             }
         )
-        for trial in interleaved(len(cells), plan.repeats, order)
+        for trial in interleaved([plan.repeats] * len(cells), order)
     )
     return plan.model_copy(
         update={"cells": (*plan.cells, *cells), "trials": (*plan.trials, *trials)}

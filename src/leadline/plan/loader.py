@@ -32,6 +32,7 @@ from leadline.plan.document import (
     ClusterDocument,
     DefaultsDocument,
     DensityDocument,
+    DetectDocument,
     LevelDocument,
     PhaseDocument,
     PlanDocument,
@@ -78,6 +79,8 @@ class Overrides:
     ramp: str | None = None
     size: str | None = None
     repeats: int | None = None
+    detect: str | None = None
+    like: str | None = None
     seed: int | None = None
     prefill: bool | None = None
     drop_caches: bool | None = None
@@ -112,11 +115,30 @@ def override(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
     if overrides.labels and isinstance(written_labels, dict):
         raw["labels"] = {**written_labels, **_labels(overrides)}
     _take_clusters(raw, overrides)
+    _take_detect(raw, overrides)
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
         given = getattr(overrides, key)
         if given is not None:
             raw[key] = given
     return raw
+
+
+def _take_detect(raw: dict[str, Any], overrides: Overrides) -> None:
+    """Raises LeadlineError (`usage`) where the repeats are stated as well."""
+    if overrides.repeats is not None:
+        if overrides.detect is not None:
+            raise LeadlineError(
+                errors.USAGE,
+                "--detect sets the repeats, --repeats states them",
+                hint="give one of the two",
+            )
+        raw.pop("detect", None)
+    if overrides.detect is not None:
+        raw["detect"] = {"change": overrides.detect}
+    if overrides.like is not None:
+        written = raw.get("detect")
+        given = written if isinstance(written, dict) else {"change": written or "10%"}
+        raw["detect"] = given | {"like": overrides.like}
 
 
 def _labels(overrides: Overrides) -> dict[str, str]:
@@ -392,6 +414,7 @@ def _keys_at(path: KeyPath) -> list[str]:
         "budget": BudgetDocument,
         "guard": Guard,
         "prometheus": PrometheusLimit,
+        "detect": DetectDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,

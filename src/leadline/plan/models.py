@@ -381,6 +381,19 @@ class Budget(Model):
     volumes: int | None = None
 
 
+# The equivalence margin of comparisons, as a share.
+MARGIN = 0.05
+
+
+class Detect(Model):
+    """The change of a rate, as a share, that the repeats of each cell are to find, with the scatter
+    of the run `like` (empty: the published one); no cell has more than `most` trials."""
+
+    change: float
+    like: str = ""
+    most: int
+
+
 class Group(Model):
     """Targets that a run acquires and releases together, for the trials of `blocks` (empty: all).
 
@@ -459,9 +472,10 @@ FollowUp = Annotated[OpenLoop | Density, Field(discriminator="kind")]
 class Plan(Model):
     """An expanded plan: all cells and trials of a run, in the order of execution.
 
-    `follow_ups` are rules for cells and trials that the run adds, depending on its results.
-    `expect` is what the author expects of a comparison, declared before the run. Without `groups`
-    all targets are held from start to end; with them one group after the other, within `budget`."""
+    `repeats` are those of the cells with the most. `follow_ups` are rules for cells and trials
+    that the run adds, depending on its results. `expect` is what the author expects of a
+    comparison, declared before the run. Without `groups` all targets are held from start to
+    end; with them one group after the other, within `budget`."""
 
     schema_: Literal["leadline/plan/1"] = Field(default="leadline/plan/1", alias="schema")
     name: str = ""
@@ -481,6 +495,7 @@ class Plan(Model):
     grace_s: float = 10.0
     # Not written where it is empty: earlier versions do not know it.
     expect: tuple[Expectation, ...] = Field(default=(), exclude_if=lambda given: not given)
+    detect: Detect | None = Field(default=None, exclude_if=_is_unset)
     budget: Budget | None = Field(default=None, exclude_if=_is_unset)
     groups: tuple[Group, ...] = Field(default=(), exclude_if=lambda given: not given)
     guard: Guard | None = Field(default=None, exclude_if=_is_unset)

@@ -141,7 +141,7 @@ def matrices(
 def in_the_order_of_a_plan(generator: np.random.Generator, cells: int, trials: int) -> Values:
     """Correlated noise of two systems whose trials run in the randomised blocks of a plan, shape
     (cells, systems, trials)."""
-    plan = interleaved(2 * cells, trials, int(generator.integers(2**31)))
+    plan = interleaved([trials] * (2 * cells), int(generator.integers(2**31)))
     found = np.empty((2 * cells, trials))
     values = noise(generator, "correlated", (len(plan),))
     for trial, value in zip(plan, values.tolist(), strict=True):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.report.pages.comparison.takeaways import REPEATS, false_positive_rate
+from leadline.analysis.power import REPEATS
+from leadline.report.pages.comparison.takeaways import false_positive_rate
 from leadline.stats.outlook import Scatter, share_beyond
 
 ROUNDS = 40_000

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
+import msgspec
 import yaml
 from lightkube import ApiError, AsyncClient, Client, ConfigError
+from lightkube.core.decoders import WatchEvent, decode_list, decode_status
 from lightkube.generic_resource import (
     GenericGlobalResource,
     GenericNamespacedResource,
     create_api_info,
 )
+from lightkube.resources import batch_v1, core_v1, storage_v1
 
 from leadline import errors
 from leadline.connect.kubernetes.kubeconfig import read_configuration
@@ -66,7 +69,9 @@ class Connection:
 
     @cached_property
     def client(self) -> Client:
-        """The client. Raises LeadlineError(`cluster-unknown`) without a usable configuration."""
+        """The client, for all threads. Raises LeadlineError(`cluster-unknown`) without a usable
+        configuration."""
+        _prepare_models()
         return self._create_client(Client)
 
     def asynchronous(self) -> AsyncClient:
@@ -226,6 +231,23 @@ class Connection:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+@cache
+def _prepare_models() -> None:
+    """Have each model described once, before threads decode.
+
+    msgspec describes a class when it is first decoded, and ends the process with SIGSEGV where two
+    threads do so at once (0.22.0: in each of twenty attempts).
+    """
+    decode_status(b"{}")
+    models = [WatchEvent, *(vars(core_v1) | vars(batch_v1) | vars(storage_v1)).values()]
+    for model in models:
+        if isinstance(model, type) and issubclass(model, msgspec.Struct):
+            msgspec.json.Decoder(model)
+    # A list has a class of its own; these are asked for by threads.
+    for kind in (core_v1.Event, core_v1.PersistentVolumeClaim, core_v1.Pod):
+        decode_list(b'{"items": []}', kind)
 
 
 @cache

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure
+from leadline.analysis.power import CellPower, Power
 from leadline.archive.reader import Run, imported_files
 from leadline.archive.records import TrialStatus
 from leadline.archive.verify import Discrepancy, Verification
@@ -246,9 +247,22 @@ class CheckedGuard(Output):
     ends: str
 
 
+class PowerOutput(Output):
+    """Trials of each target that show a `change` of a rate beyond the `margin` (shares) in 4 of 5
+    cases. `run`: whose scatter it is; empty: the published one."""
+
+    change: float
+    margin: float
+    run: str
+    comparisons: int
+    across_runs: bool
+    cells: list[CellPower]
+
+
 class CheckOutput(Output):
     """`seconds` of I/O of all trials, without prefill, set-up and what is added later. `groups` is
-    there for a plan with a budget, `guard` for one with a guard."""
+    there for a plan with a budget, `power` for one with a change to detect, `guard` for one with a
+    guard."""
 
     schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
     plan: str = ""
@@ -260,6 +274,7 @@ class CheckOutput(Output):
     writes: list[CheckedWrite] = Field(default_factory=list)
     groups: list[CheckedGroup] | None = Field(default=None, exclude_if=lambda given: given is None)
     guard: CheckedGuard | None = Field(default=None, exclude_if=lambda given: given is None)
+    power: PowerOutput | None = Field(default=None, exclude_if=lambda given: given is None)
     faults: list[FaultOutput] = Field(default_factory=list)
 
 
@@ -383,7 +398,9 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
     return CheckOutput(faults=tuple(faults))
 
 
-def check_output(plan: Plan, course: GuardedCourse | None = None) -> CheckOutput:
+def check_output(
+    plan: Plan, power: Power | None = None, course: GuardedCourse | None = None
+) -> CheckOutput:
     """Build the answer of `leadline check`; `course` is what the plan's guard makes of it."""
     writes = []
     for target in plan.targets:
@@ -421,6 +438,7 @@ def check_output(plan: Plan, course: GuardedCourse | None = None) -> CheckOutput
         )
         if course is not None
         else None,
+        power=power and PowerOutput.from_records(power),
     )
 
 

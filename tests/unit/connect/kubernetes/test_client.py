@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,35 @@ def in_turn(answers: Sequence[Answer]) -> Callable[[Asked], Answer]:
     """One answer after the other; the last for ever."""
     left = list(answers)
     return lambda asked: left.pop(0) if len(left) > 1 else left[0]
+
+
+_THREADS = """
+import sys, threading
+from pathlib import Path
+from leadline.connect.kubernetes.client import Connection, KubernetesAccess
+from lightkube.core.decoders import decode_list, decode_object
+from lightkube.resources.core_v1 import Event, PersistentVolumeClaim, Pod
+
+Connection(KubernetesAccess(kubeconfig=Path(sys.argv[1]))).client
+sys.setswitchinterval(1e-6)
+together = threading.Barrier(4)
+
+def decode():
+    together.wait()
+    decode_object(b'{"spec": {"containers": [{"name": "fio"}]}}', Pod)
+    decode_object(b'{"spec": {"accessModes": ["ReadWriteOnce"]}}', PersistentVolumeClaim)
+    decode_list(b'{"items": []}', Event)
+
+threads = [threading.Thread(target=decode) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_threads_decode_their_first_answers_at_once(api: ApiDouble, tmp_path: Path) -> None:
+    """msgspec 0.22.0 ends the process with SIGSEGV where the classes were never decoded before."""
+    call = [sys.executable, "-c", _THREADS, str(api.kubeconfig(tmp_path))]
+    assert subprocess.run(call, check=False).returncode == 0
 
 
 def test_an_answer_is_an_answer(api: ApiDouble, tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Iterable
 
 from leadline.analysis.comparison import By, Comparison
+from leadline.analysis.power import REPEATS
 from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_FACTOR, Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.report.cells import table
 from leadline.report.document import Block, Code, Section
 from leadline.report.pages.comparison.headline import having, rates, trials_of_each
-from leadline.report.pages.comparison.takeaways import REPEATS, false_positive_rate
+from leadline.report.pages.comparison.takeaways import false_positive_rate
 from leadline.report.pages.run.conditions import engine_texts
 from leadline.report.words import (
     band_text,

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.explain.accounts import Account
 from leadline.analysis.explain.facts import Explanation, RoundTripEvidence
-from leadline.analysis.verdicts import REPEATS_DEVIATION, Evidence, Verdict
+from leadline.analysis.power import REPEATS
+from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.findings import Severity
 from leadline.inventory.diff import Topic
 from leadline.metrics import Metric
@@ -39,7 +40,7 @@ from leadline.report.words import (
     short,
     where,
 )
-from leadline.stats.outlook import Scatter, share_beyond
+from leadline.stats.outlook import share_beyond
 
 # Imported figures whose queue depth was ignored: one I/O per job was in flight.
 
@@ -98,11 +99,6 @@ def _alike(comparison: Comparison, cell: ComparedCell) -> bool:
     if len(in_flight) < 2 or not all(one_of_each_job(number, cell.jobs) for number in in_flight):
         return False
     return max(in_flight) <= min(in_flight) * (1 + _ALIKE)
-
-
-# Coefficients of variation of 180 groups of three runs on a production Ceph cluster: median, 90th
-# percentile and worst, standard deviations with n - 1 (methodology, section 3).
-REPEATS = Scatter(median=0.02, ninetieth=REPEATS_DEVIATION, worst=0.44)
 
 
 def false_positive_rate(band: float) -> float:
