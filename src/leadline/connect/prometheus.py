@@ -81,7 +81,7 @@ def query_prometheus(
                     raise _unreadable(url, "the answer is longer than 1 MiB: aggregate the query")
     except httpx2.TimeoutException as error:
         raise _unreadable(url, f"no answer within {timeout_s:g} s") from error
-    except (httpx2.HTTPError, OSError, ValueError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         # ValueError: a token that is no text, or has a line break.
         raise _unreadable(url, str(error) or type(error).__name__) from error
     return _parse(content, answer.status_code, url)

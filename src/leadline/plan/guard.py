@@ -148,7 +148,8 @@ class PrometheusLimit(_Model):
     @classmethod
     def _address(cls, value: str) -> str:
         parts = urlsplit(value)  # raises ValueError
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        known = parts.scheme in ("http", "https") and parts.hostname
+        if not known or parts.port == 0:  # `port` raises ValueError for one out of range
             raise ValueError(f"{value!r} is no address; write for instance http://prometheus:9090")
         if parts.username is not None or parts.password is not None:
             raise ValueError("has a password, which an archive would keep: use token_file")

@@ -165,8 +165,7 @@ class RunGuard:
         self._watch: _GuardWatch | None = None
         self._deciding = threading.Lock()
         self._paused = False
-        now_s = time.monotonic()
-        self._states = {limit.name: _State(read_s=now_s) for limit in limits}
+        self._states: dict[Limit, _State] = {}
 
     def require(self) -> None:
         """Read each limit once, before the run touches anything. Raises LeadlineError:
@@ -184,6 +183,7 @@ class RunGuard:
 
     def begin(self, path: Path) -> None:
         """Start to read the limits, and to record the readings in a file."""
+        self._states = {limit: _State(read_s=time.monotonic()) for limit in self.limits}
         if self.limits:
             path.parent.mkdir(exist_ok=True)
             self._watch = _GuardWatch(self, path)
@@ -217,8 +217,7 @@ class RunGuard:
     def _crossed(self) -> str:
         """A limit that is crossed now, or was not read lately, with its reading."""
         late_s = time.monotonic() - 2 * self.guard.every - QUERY_S
-        for limit in self.limits:
-            state = self._states[limit.name]
+        for limit, state in self._states.items():
             if state.since_s is not None and state.last is not None:
                 return f"{limit.name} is {state.last.text}, the limit is {limit.text}"
             if state.read_s < late_s:
@@ -227,7 +226,7 @@ class RunGuard:
 
     def keep(self, limit: Limit) -> Line:
         """Read a limit and stop the run where it must; return the line of the record."""
-        state, fields = self._states[limit.name], {"limit": limit.name, "trial": self.trial}
+        state, fields = self._states[limit], {"limit": limit.name, "trial": self.trial}
         try:
             reading = limit.read()
         # A guard that fails is one without a reading, whatever the reason.
@@ -239,7 +238,8 @@ class RunGuard:
                     f"the guard's limit {limit.name!r} had no reading for "
                     f"{format_duration(round(silent_s))}: {reason}"
                 )
-                self._trip(LeadlineError(errors.GUARD_STOPPED, fact, hint=_AGAIN))
+                context = [f"limit: {limit.text}", f"at {_now()}"]
+                self._trip(LeadlineError(errors.GUARD_STOPPED, fact, context=context, hint=_AGAIN))
             return {**fields, "error": reason}
         now_s = time.monotonic()
         state.read_s, state.last = now_s, reading
@@ -272,8 +272,11 @@ class RunGuard:
 
 def _context(limit: Limit, reading: Reading) -> list[str]:
     labels = ", ".join(f"{key}={value}" for key, value in sorted(reading.labels.items()))
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return [f"limit: {limit.text}", *([f"series: {labels}"] if labels else []), f"read at {at}"]
+    return [f"limit: {limit.text}", *([f"series: {labels}"] if labels else []), f"read at {_now()}"]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class _GuardWatch(ThreadWatch):

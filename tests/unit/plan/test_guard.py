@@ -106,6 +106,7 @@ def test_the_prefill_keeps_the_budget(tmp_path: Path) -> None:
         ({"prometheus": [{**LIMIT, "above": float("nan")}]}, {}, "finite"),
         ({"prometheus": [{**LIMIT, "url": "http://a:b@host"}]}, {}, "use token_file"),
         ({"prometheus": [{**LIMIT, "url": "host:9090"}]}, {}, "is no address"),
+        ({"prometheus": [{**LIMIT, "url": "http://host:99999"}]}, {}, "Port out of range"),
         ({"prometheus": [LIMIT, {**LIMIT}]}, {}, "two limits are called 'p99'"),
         ({"prometheus": [LIMIT], "silence": "5s", "every": "10s"}, {}, "shorter than every"),
         ({"prometheus": [{**LIMIT, "forr": 1}]}, {}, "did you mean 'for'"),
