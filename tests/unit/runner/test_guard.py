@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -23,13 +24,18 @@ from leadline.errors import LeadlineError
 from leadline.formats.guard_readings import GuardReading, MissedReading
 from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.models import Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.guard import QueryLimit, Reading, RunGuard
-from leadline.runner.ports import Execution, Job, Progress
+from leadline.runner.ports import Execution, Job, Progress, RemoteVolume, RemoteVolumes, Shape
 from leadline.runner.prepared import RunRequest, prepare_targets
 from leadline.runner.session import Outcome, run_session
+from leadline.runner.trial import within_budget
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from leadline.connect.shell import Shell
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 WAIT_S = 10.0
@@ -289,3 +295,16 @@ def query(monkeypatch: pytest.MonkeyPatch, values: list[str], **limits: object) 
     monkeypatch.setattr("leadline.runner.guard.query_prometheus", lambda *given, **keys: samples)
     document = {"name": "q", "url": "http://localhost", "query": "x", **limits}
     return QueryLimit(PrometheusLimit.model_validate(document))
+
+
+@pytest.mark.parametrize(("clients", "share"), [(0, 3), (2, 2)])
+def test_the_volumes_of_a_trial_share_the_budget(clients: int, share: int) -> None:
+    phase = Phase(
+        name="p", pattern=Pattern.READ, block_size=4096, iodepth=1, numjobs=1, size=1 << 20
+    )
+    workload = Workload(name="w", phases=(phase,), runtime_s=1, clients=clients)
+    shell = cast("Shell", None)
+    volumes = tuple(RemoteVolume(shell=shell, path=f"/v{number}") for number in range(3))
+    location = RemoteVolumes(shape=Shape.SPAN, volumes=volumes, folder="/tmp/f")
+    (limited,) = within_budget(workload, location, Guard(iops=300)).phases
+    assert limited.limit_bps == 300 * 4096 / share
