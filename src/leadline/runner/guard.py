@@ -184,10 +184,8 @@ class RunGuard:
     def begin(self, path: Path) -> None:
         """Start to read the limits, and to record the readings in a file."""
         self._states = {limit: _State(read_s=time.monotonic()) for limit in self.limits}
-        if self.limits:
-            path.parent.mkdir(exist_ok=True)
-            self._watch = _GuardWatch(self, path)
-            self._watch.start()
+        self._watch = _GuardWatch(self, path)
+        self._watch.start()
 
     def end(self) -> None:
         """Stop to read the limits."""

@@ -69,8 +69,8 @@ def run_session(request: RunRequest) -> Outcome:
     session = _Session(request)
     guard = request.guard
     try:
-        if guard is not None:
-            guard.begin(writer.guard_file)
+        if guard is not None and guard.limits:
+            guard.begin(writer.make_guard_file())
         session.run()
     finally:
         if guard is not None:

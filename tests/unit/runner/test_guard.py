@@ -175,7 +175,7 @@ def test_a_limit_that_is_crossed_for_a_moment_stops_nothing(tmp_path: Path) -> N
     gauge, stop = Gauge(for_s=WAIT_S), StopRequest()
     notes: list[str] = []
     guard = guard_of(gauge, stop, notes)
-    guard.begin(tmp_path / "guard" / "001.jsonl")
+    guard.begin(tmp_path / "001.jsonl")
     gauge.value = 3.0
     wait_for_reading(gauge)
 
@@ -201,7 +201,7 @@ def wait_for_reading(gauge: Gauge) -> None:
 def test_a_stopped_run_does_not_wait(tmp_path: Path) -> None:
     gauge, stop = Gauge(), StopRequest()
     guard = guard_of(gauge, stop, [])
-    guard.begin(tmp_path / "guard" / "001.jsonl")
+    guard.begin(tmp_path / "001.jsonl")
     gauge.value = 2.0
     end = time.monotonic() + WAIT_S
     while not stop.requested and time.monotonic() < end:
@@ -238,7 +238,7 @@ def test_quiet_hours_hold_a_trial_back_and_stop_nothing(tmp_path: Path) -> None:
         return now[0] - timedelta(hours=3)
 
     guard = RunGuard(settings, [gauge], stop, notes.append, clock=clock)
-    guard.begin(tmp_path / "guard" / "001.jsonl")
+    guard.begin(tmp_path / "001.jsonl")
     assert guard.admit(60.0)
     assert now[0] > datetime(2026, 11, 25, 18, tzinfo=UTC)
     assert notes == ["quiet hours: waits until Wed 25 Nov 18:00 UTC"]
