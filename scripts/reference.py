@@ -609,7 +609,11 @@ def plan() -> str:
 _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "size": ("size", "what the workloads need", "Of each volume."),
     "mode": ("", "`block` where the class can", "A raw device, or a file system on it."),
-    "access": ("", "`rwo`", "One node may write it, or several."),
+    "access": (
+        "",
+        "`rwo`",
+        "One node may write it (`rwo`), several (`rwx`), or several read it (`rox`).",
+    ),
     "runner": ("", "`pod`", "What does the I/O."),
     "vm": ("", "`small`", "The size of the machine, with `runner=vm`."),
     "cores": (
@@ -631,6 +635,11 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
         "Volumes that are used together; `all`: one for each node or zone of `spread`.",
     ),
     "volume": ("", "`same`", "One for all trials, or a fresh one for each."),
+    "sharing": (
+        "",
+        "a volume each; `same-files` with `access=rox`",
+        "The pods of `count` use one volume: files of their own, or the same ones.",
+    ),
     "snapshot_class": (
         "a VolumeSnapshotClass",
         "the default of the driver, else its first",

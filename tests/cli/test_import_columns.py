@@ -33,6 +33,37 @@ def test_a_table_with_other_names_up_to_the_verdict(leadline: Leadline, tmp_path
     assert leadline("verify", "own-a").status == 0
 
 
+def test_rates_at_a_requested_limit_are_no_tie(leadline: Leadline, tmp_path: Path) -> None:
+    """Both give the 5,000 IOPS that they were limited to: more of either is unknown."""
+    table = tmp_path / "own.csv"
+    table.write_text(
+        "target,workload,op,pattern,block_size,iodepth,numjobs,iops limit,iops,iops_sd,runs\n"
+        "a,limited,write,randwrite,4k,16,4,5000,4999,5,5\n"
+        "b,limited,write,randwrite,4k,16,4,5000,5000,5,5\n"
+        "a,short,write,randwrite,4k,16,4,9000,7000,7,5\n"
+        "b,short,write,randwrite,4k,16,4,9000,7010,7,5\n"
+    )
+    assert leadline("import", "table", table, "--run", "own").status == 0
+    told = leadline("compare", "a", "b", "--by", "target", "--run", "own", "--format", "json")
+    found = {
+        cell["workload"]: (cell["verdict"], cell["reasons"][0])
+        for cell in json.loads(told.out)["cells"]
+    }
+    assert found["limited"] == ("inconclusive", "capped")
+    assert found["short"][0] == "same", "the limit was not reached"
+
+
+def test_names_with_spaces_and_signs_are_guessed(leadline: Leadline, tmp_path: Path) -> None:
+    table = tmp_path / "own.csv"
+    table.write_text(
+        "Storage Class,Test,RW,Block Size,Read %,IO Depth,Avg IOPS\nx,mix,randrw,8k,70,4,900\n"
+    )
+    said = leadline("import", "table", table, "--run", "own")
+    assert said.status == 0
+    shown = " ".join(said.err.split())
+    assert "block_size=block size, iodepth=io depth, read_share=read %, iops=avg iops" in shown
+
+
 def test_given_columns_are_used_and_kept(leadline: Leadline, tmp_path: Path) -> None:
     table = tmp_path / "own.csv"
     table.write_text("system,note,rw,bs,iops\nx,plain,randread,4k,900\nx,luks,randread,4k,700\n")

@@ -196,6 +196,25 @@ def test_the_cheapest_that_meets_the_requirements(leadline: Leadline, tmp_path: 
     assert "It gives 0." in answer["answer"]
 
 
+def test_every_trial_of_an_import_can_keep_a_latency_limit(
+    leadline: Leadline, tmp_path: Path
+) -> None:
+    """Percentiles of imported trials cannot be merged; the limit is one of each trial."""
+    table = tmp_path / "trials.csv"
+    rows = ["kept,9000,2,1", "kept,9100,3,2", "once,9900,2,1", "once,9950,12,2", "lacks,9000,2,1"]
+    table.write_text(
+        "target,iops,lat_p99_ms,trial,workload,op,pattern,block_size\n"
+        + "".join(f"{row},w,write,randwrite,4k\n" for row in [*rows, "lacks,9000,,2"])
+    )
+    assert leadline("import", "table", table, "--run", "p").status == 0
+    asked = ("recommend", "p", "--for", "database", "--format", "json")
+    answer = told(leadline(*asked, "--require", "p99<10ms"))
+    assert answer["recommended"] == "kept"
+    unmet = {one["target"]: str(one["unmet"]) for one in answer["candidates"] if one["unmet"]}
+    assert "a trial took 12 ms" in unmet["once"]
+    assert "unknown or refused" in unmet["lacks"]
+
+
 def test_objectives_have_weights(study: None, leadline: Leadline) -> None:
     said = leadline(
         *("rank", "study-multi-zone", "--objective", "write p99=3", "--objective", "write iops"),

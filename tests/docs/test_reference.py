@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.analysis.power import REPEATS
 from scripts.reference import GENERATED, PAGES, generated
 from tests.conftest import ROOT
 
@@ -28,3 +29,11 @@ def test_every_page_of_a_rule_is_linked() -> None:
     listed = (PAGES / "rules.md").read_text("utf-8")
     for page in Path(ROOT / "docs" / "rules").glob("*.md"):
         assert f"(../rules/{page.name})" in listed
+
+
+@pytest.mark.parametrize("page", ["rules/unstable-repeats.md", "concepts/comparing.md"])
+def test_the_published_scatter_of_repeats_is_that_of_the_verdicts(page: str) -> None:
+    text = " ".join((ROOT / "docs" / page).read_text("utf-8").split())
+    for share in (REPEATS.median, REPEATS.ninetieth, REPEATS.worst):
+        assert f"{100 * share:.3g} %" in text or f"{100 * share:.1f} %" in text
+    assert "n - 1" in text

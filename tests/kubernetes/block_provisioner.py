@@ -143,7 +143,7 @@ class Provisioner:
         node = metadata.get("annotations", {}).get(_SELECTED_NODE)
         if node is None or spec.get("volumeName") or "deletionTimestamp" in metadata:
             return
-        if set(spec["accessModes"]) - {"ReadWriteOnce", "ReadWriteOncePod"}:
+        if set(spec["accessModes"]) - {"ReadWriteOnce", "ReadWriteOncePod", "ReadOnlyMany"}:
             self._refuse(claim, f"access modes {spec['accessModes']} are not to be had")
             return
         name, quantity = f"pvc-{metadata['uid']}", spec["resources"]["requests"]["storage"]

@@ -56,12 +56,15 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _network(number: int, *, whole: bool) -> parts.Network:
+def _network(number: int, *, whole: bool, most_pods: int) -> parts.Network:
     if whole:
+        # Up to 250 addresses, or a range that only one such cluster can have.
+        many = most_pods > 250
         return parts.Network(
             host=f"10.199.{number}.1",
             node=f"10.199.{number}.2",
-            pods=f"10.244.{number}.0/24",
+            pods="10.245.0.0/16" if many else f"10.244.{number}.0/24",
+            most_pods=most_pods,
             bind="0.0.0.0",
             api_port=443,
             etcd_port=2379,
@@ -86,6 +89,7 @@ class Cluster:
     by default the first free one; clusters of different numbers run side by side.
     device_ownership: containerd's `device_ownership_from_security_context`.
     delete_delay_s: how long the `block` class takes to remove a released volume.
+    most_pods: the pods that the node takes.
     """
 
     def __init__(
@@ -97,17 +101,18 @@ class Cluster:
         number: int | None = None,
         device_ownership: bool = True,
         delete_delay_s: float = 0.0,
+        most_pods: int = 110,
     ) -> None:
         self.programs, self.folder, self.whole = programs, folder.resolve(), whole
         self.device_ownership, self.delete_delay_s = device_ownership, delete_delay_s
         self.tokens = {user: secrets.token_hex(16) for user in (*USERS, _NODE_USER)}
-        self._number = number
+        self._number, self._most_pods = number, most_pods
         self._keeper: Keeper | None = None
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
         self._killed: set[str] = set()
         self._paths: dict[tuple[str, str], tuple[str, bool]] = {}
         self._connections: dict[int, http.client.HTTPSConnection] = {}
-        self.network = _network(number or 0, whole=whole)
+        self.network = _network(number or 0, whole=whole, most_pods=most_pods)
 
     def __enter__(self) -> Cluster:
         self.start()
@@ -151,7 +156,7 @@ class Cluster:
                 keeper = Keeper(self.folder, number, whole=self.whole)
             except FileExistsError:
                 continue
-            self.network = _network(number, whole=self.whole)
+            self.network = _network(number, whole=self.whole, most_pods=self._most_pods)
             return keeper
         raise RuntimeError(f"a cluster runs already under each number of {numbers}")
 

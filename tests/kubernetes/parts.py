@@ -46,6 +46,7 @@ class Network:
     api_port: int
     etcd_port: int
     etcd_peer_port: int
+    most_pods: int = 110
 
 
 def etcd(programs: Path, at: Path, network: Network) -> list[str]:
@@ -228,6 +229,7 @@ def kubelet(programs: Path, at: Path, network: Network, kubeconfig: Path, cgroup
                 "kind": "KubeletConfiguration",
                 "address": network.node,
                 "healthzPort": 0,
+                "maxPods": network.most_pods,
                 "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
                 "authorization": {"mode": "AlwaysAllow"},
                 "cgroupDriver": "cgroupfs",

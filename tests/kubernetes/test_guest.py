@@ -31,6 +31,8 @@ def test_a_real_guest_is_booted_commanded_and_collected(cluster: Cluster, tmp_pa
     plan = leadline.plan(
         "one=storageclass:block?runner=vm&size=1Gi",
         cluster={"ready": _READY, "vm": {"boot": {"container_disk": "registry.example/boot:1"}}},
+        # On a busy machine the start of fio alone takes longer than the usual ten seconds.
+        grace="2m",
     )
     with KubeVirtDouble(cluster, boot=QemuGuest) as kubevirt:
         leadline("run", plan, bound_s=_RUN_S).answered()

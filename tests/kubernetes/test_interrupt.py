@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import signal
 import time
 from collections.abc import Callable
@@ -11,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.driving import Leadline, Running, nothing_left, ours, pods, slow_removal
+from tests.kubernetes.driving import (
+    Leadline,
+    Running,
+    changes,
+    everything,
+    nothing_left,
+    ours,
+    pods,
+    settled,
+    slow_removal,
+)
 
 RAW = "raw=storageclass:block?size=96Mi"
 LONG = {"defaults": {"size": "64M", "runtime": "30s", "ramp": "0s"}}
@@ -48,7 +60,7 @@ def measuring(leadline: Leadline) -> Running:
     ("stage", "number"),
     [
         (coming_up, signal.SIGINT),
-        (coming_up, signal.SIGTERM),
+        pytest.param(coming_up, signal.SIGTERM, marks=pytest.mark.deep),
         (prefilling, signal.SIGINT),
         (measuring, signal.SIGINT),
         (measuring, signal.SIGTERM),
@@ -154,3 +166,43 @@ def test_a_killed_run_goes_on_with_new_volumes(leadline: Leadline) -> None:
     assert len({runner["name"] for runner in runners[1:]} - {lost["metadata"]["name"]}) == 1
     assert len({runner["volume"]["volume"] for runner in runners}) == 2
     leadline("verify", leadline.run).went_well()
+
+
+# How often the coordinator is killed, and where the random moments begin.
+KILLS = int(os.environ.get("LEADLINE_KILLS", "50"))
+SEED = int(os.environ.get("LEADLINE_KILLS_SEED", "23"))
+
+
+@pytest.mark.deep
+def test_clean_leaves_nothing_of_runs_that_are_killed_at_random_moments(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """From the first second of a run to its last. Every object of the cluster is compared."""
+
+    def start(name: str) -> tuple[Leadline, Running]:
+        leadline = Leadline(cluster=cluster, folder=tmp_path / name)
+        leadline.folder.mkdir()
+        plan = leadline.plan(RAW, "files=storageclass:fast?size=96Mi")
+        return leadline, leadline.start("run", plan)
+
+    before = settled(cluster)
+    _, whole = start("whole")
+    longest_s = whole.ended().answered().wall_s
+    moments = random.Random(SEED)
+    killed = with_objects = 0
+    for number in range(KILLS):
+        leadline, running = start(f"kill-{number}")
+        after_s = moments.uniform(0.0, longest_s)
+        time.sleep(after_s)
+        running.signal(signal.SIGKILL)
+        killed += running.ended(30).status == -signal.SIGKILL
+        there = ours(cluster)
+        with_objects += bool(there)
+        cleaned = leadline("clean")
+        said = f"kill {number} after {after_s:.2f} s, {len(there)} objects"
+        print(f"{said}; clean took {cleaned.wall_s:.1f} s")  # noqa: T201 (for -s)
+        assert cleaned.status == 0, f"{said}: {cleaned.err}"
+        left = changes(before, everything(cluster))
+        assert not left, "\n".join([said, cleaned.out, *left])
+    print(f"a whole run took {longest_s:.1f} s; {killed} killed, {with_objects} left objects")  # noqa: T201 (for -s)
+    assert with_objects > KILLS / 2

@@ -147,7 +147,7 @@ def test_killed_in_a_storm_clean_leaves_nothing(leadline: Leadline) -> None:
 
 @pytest.mark.deep
 def test_two_classes_are_compared_with_verdicts(leadline: Leadline) -> None:
-    """The driver that clones slowly is worse in clones, and both classes are the same otherwise."""
+    """local-path-provisioner starts a pod for each volume that it makes or removes."""
     both = ("a=storageclass:csi?size=32Mi", "b=storageclass:fast?size=32Mi")
     run = leadline("run", plan(leadline, *both, repeats=4), bound_s=1200)
     assert "error[" not in run.err, run.err
@@ -157,6 +157,8 @@ def test_two_classes_are_compared_with_verdicts(leadline: Leadline) -> None:
     verdicts = {
         cell["op"]: cell["verdict"] for cell in compared if cell["metric"] == "latency_mean"
     }
-    # local-path-provisioner starts a pod for each volume.
-    assert verdicts["provision"] == "worse"
-    assert verdicts["ready"] == "worse"
+    assert verdicts["reclaim"] == "worse"
+    # On a busy machine a round trip of the API takes as long as the driver needs for a volume, and
+    # the audit refuses that duration (below-resolution).
+    assert verdicts["provision"] in ("worse", "not comparable")
+    assert verdicts["ready"] in ("worse", "inconclusive")

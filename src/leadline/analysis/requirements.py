@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline import errors
-from leadline.analysis.figures import CellFigure
+from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.archive.reader import Run
 from leadline.audit.physics import NETWORK_FILESYSTEMS
 from leadline.errors import LeadlineError
@@ -180,7 +180,7 @@ class Requirement:
         values = [
             None if figure.severity is Severity.ERROR else value
             for figure in tested
-            for value in (figure.value, *(trial.value for trial in figure.trials))
+            for value in _every_trial(figure)
         ]
         known = [value for value in values if value is not None]
         if any(value >= self.limit.below_s for value in known):
@@ -188,6 +188,13 @@ class Requirement:
         if not known or len(known) < len(values):
             return Unmet(requirement=self, cause=UnmetCause.LATENCY_UNKNOWN)
         return None
+
+
+def _every_trial(figure: MetricFigure) -> tuple[float | None, ...]:
+    """Return the values of all trials and that of the cell, if it has one: percentiles of imported
+    trials have no histograms to merge."""
+    trials = tuple(trial.value for trial in figure.trials)
+    return trials if figure.value is None and trials else (figure.value, *trials)
 
 
 class UnmetCause(StrEnum):

@@ -8,11 +8,12 @@ import numpy as np
 
 from leadline.analysis.figures import MetricFigure, TrialValue
 from leadline.analysis.verdicts import Sample
+from leadline.analysis.workloads import REACHED, requested_iops
 from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
-from leadline.metrics import Op
+from leadline.metrics import Metric, Op
 from leadline.plan.guard_rules import budget_of
 from leadline.stats.series import mean_standard_error_share
 
@@ -33,10 +34,7 @@ class Samples:
         self._series = {
             target: group.series for group in run.plan.groups for target in group.targets
         }
-        self._target_of = {trial.id: run.plan.cells[trial.cell].target for trial in run.plan.trials}
-        self._workload_of = {
-            trial.id: run.plan.cells[trial.cell].workload for trial in run.plan.trials
-        }
+        self._cell_of = {trial.id: trial.cell for trial in run.plan.trials}
         self._stored: dict[str, StoredTrial] | None = None
         self._shares: dict[tuple[str, Op], float | None] = {}
 
@@ -55,8 +53,10 @@ class Samples:
             series=self._series_of(whole[0][0]) if whole else None,
             errors=error_codes(figure),
             spread=whole[0][0].spread if len(whole) == 1 else None,
-            capped=any(mark.code in CAPS for mark in figure.finding_marks),
+            capped=any(mark.code in CAPS for mark in figure.finding_marks)
+            or self._at_requested_rate(figure, op),
             budget_bps=self._budget_bps(figure, op),
+            partial=len(known) < len(figure.trials),
         )
 
     def _budget_bps(self, figure: MetricFigure, op: Op | None) -> float | None:
@@ -64,9 +64,20 @@ class Samples:
         if not any(mark.code == BUDGET for mark in figure.finding_marks) or not figure.trials:
             return None
         plan = self._run.plan
-        workload = self._workload_of[figure.trials[0].trial]
+        workload = plan.cells[self._cell_of[figure.trials[0].trial]].workload
         phases = [phase for phase in workload.phases if op in phase.pattern.ops]
         return budget_of(plan.guard, workload, (phases or workload.phases)[0])
+
+    def _at_requested_rate(self, figure: MetricFigure, op: Op | None) -> bool:
+        """Whether the rate is the one that the workload requested: any system that can give it
+        has this figure."""
+        if figure.metric is not Metric.IOPS or figure.value is None or not figure.trials:
+            return False
+        cell = self._cell_of.get(figure.trials[0].trial)
+        if cell is None:
+            return False
+        requested = requested_iops(self._run.plan.cells[cell].workload, op)
+        return requested is not None and figure.value >= REACHED * requested
 
     def _block(self, trial: TrialValue) -> Hashable:
         """Return the block of a trial; imported trials have none in common, nor have those of
@@ -77,7 +88,8 @@ class Samples:
         return (self._run.id, block) if series is None else (self._run.id, series, block)
 
     def _series_of(self, trial: TrialValue) -> int | None:
-        return self._series.get(self._target_of.get(trial.trial, ""))
+        cell = self._cell_of.get(trial.trial)
+        return None if cell is None else self._series.get(self._run.plan.cells[cell].target)
 
     def repeat(self, trial: str) -> int | str:
         """Return the trial's number among the repeats of its cell."""
@@ -110,6 +122,7 @@ def merge_samples(value: float | None, samples: Sequence[Sample]) -> Sample:
         errors=tuple(dict.fromkeys(code for sample in samples for code in sample.errors)),
         capped=any(sample.capped for sample in samples),
         budget_bps=merge_budgets(samples),
+        partial=any(sample.partial for sample in samples),
     )
 
 

@@ -128,6 +128,8 @@ class Sample:
     `flat-ceiling`), which shows no difference between systems. `budget_bps`: the trials reached the
     budget of their plan's guard, which is that of all clients in bytes per second; else None.
 
+    `partial`: some trials lack a value, so that `trials` is empty.
+
     `by_run` has the trials of each run where the system has several, without a value where a run
     lacks the number; `trials` are those of all.
     """
@@ -143,6 +145,7 @@ class Sample:
     spread: Spread | None = None
     capped: bool = False
     budget_bps: float | None = None
+    partial: bool = False
     by_run: tuple[tuple[float, ...], ...] = ()
 
 
@@ -345,7 +348,8 @@ def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
         ours, theirs = _summary(baseline), _summary(candidate)
         if ours is not None and theirs is not None:
             return _draft_of_summaries(draft, ours, theirs, between_runs)
-    if any(sample.imported and len(sample.trials) < 2 for sample in (baseline, candidate)):
+    single = any(sample.imported and len(sample.trials) < 2 for sample in (baseline, candidate))
+    if single and not (baseline.partial or candidate.partial):
         return draft.with_evidence(Evidence.ONE_NUMBER, Reason.SINGLE_TRIAL, Reason.BAND_ONLY)
     if not fewest:
         return draft.with_evidence(Evidence.NONE, Reason.NO_TRIAL_VALUES)
@@ -353,11 +357,11 @@ def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
         return draft.with_evidence(Evidence.NONE, Reason.TRIAL_NOT_POSITIVE)
     if fewest > 1:
         return _draft_of_trials(draft, between_runs)
-    single = Reason.SINGLE_TRIAL
+    alone = Reason.SINGLE_TRIAL
     errors = _standard_error(baseline), _standard_error(candidate)
     if errors[0] is None or errors[1] is None:
-        return draft.with_evidence(Evidence.NONE, single, Reason.NO_WITHIN_RUN_EVIDENCE)
-    draft = draft.with_evidence(Evidence.WITHIN_RUN, single, Reason.WITHIN_RUN_EVIDENCE)
+        return draft.with_evidence(Evidence.NONE, alone, Reason.NO_WITHIN_RUN_EVIDENCE)
+    draft = draft.with_evidence(Evidence.WITHIN_RUN, alone, Reason.WITHIN_RUN_EVIDENCE)
     error = math.hypot(errors[0], errors[1])
     return replace(draft, estimate=Estimate(value=math.log(ratio), error=error, freedom=math.inf))
 

@@ -20,6 +20,10 @@ _EXTENT = {"runtime_s", "ramp_s"}
 _NAMES = {"name", "description"}
 
 
+# Share of a requested rate below which it was not reached.
+REACHED = 0.95
+
+
 def workload_differences(baseline: Workload, candidate: Workload) -> tuple[str, ...]:
     """Return the settings that make two workloads different, as `SETTING: FIRST, SECOND`."""
     if baseline.recorded and candidate.recorded:
@@ -102,6 +106,35 @@ def jobs(workload: Workload | None, op: Op | None) -> int | None:
         return clients * round(number) if number else None
     phase = _phase(workload, op)
     return clients * phase.numjobs if phase else None
+
+
+def requested_iops(workload: Workload | None, op: Op | None) -> float | None:
+    """Return the rate that a workload requests of an operation, all clients together, which its
+    figure cannot exceed: I/Os per second; None without such a rate."""
+    if workload is None or op is None:
+        return None
+    clients = max(1, workload.clients)
+    if workload.recorded:
+        options = JobOptions(raw=workload.recorded.options)
+        number = clients * (options.size("numjobs") or 1)
+        # fio's rate is that of each job and direction: `500`, or `400,100` of reads and writes.
+        rates = [_number(part) for part in options.text("rate_iops").split(",")[:2]]
+        read, write = rates[0], rates[-1]
+        each = {Op.READ: read, Op.WRITE: write, Op.TOTAL: read and write and read + write}.get(op)
+        return each * number if each else None
+    phase = _phase(workload, op)
+    if phase is None or phase.rate_iops is None:
+        return None
+    reads = 1.0 if phase.read_share is None else phase.read_share / 100
+    share = {Op.READ: reads, Op.WRITE: 1 - reads if phase.read_share is not None else 1.0}
+    return clients * phase.rate_iops * share.get(op, 1.0)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _phase(workload: Workload, op: Op | None) -> Phase | None:

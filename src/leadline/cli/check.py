@@ -20,7 +20,7 @@ from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import guarded_course
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import Access, TargetKind, VolumeRequest
 from leadline.text import count_text, shortened, visible
 from leadline.units import (
     format_bandwidth,
@@ -124,10 +124,9 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         if plan.prefill:
             in_files = target.parsed.kind.in_files
             size = footprint.total_bytes if in_files else footprint.span
-            count = target.parsed.request.count if target.parsed.kind.on_kubernetes else 1
-            volumes = f" on each of {count} volumes" if count > 1 else ""
+            where = _where(target.parsed.request) if target.parsed.kind.on_kubernetes else ""
             lines.append(
-                f"prefill of {target.name}: {format_size(size)} written and verified{volumes}"
+                f"prefill of {target.name}: {format_size(size)} written and verified{where}"
             )
         url = target.parsed
         if not (plan.prefill or footprint.writes):
@@ -184,6 +183,15 @@ def _read_limits(guard: Guard) -> Iterator[str]:
         reading = require_reading(limit)
         state = "CROSSED, the run would be refused" if reading.crossed else "kept"
         yield f"guard: {limit.name} is {reading.text} now, stops {limit.text}: {state}"
+
+
+def _where(request: VolumeRequest) -> str:
+    """The volumes that get the data of a StorageClass target; empty for a single one."""
+    if request.access is Access.ROX:
+        return f" on one volume; its copy is read by {count_text(request.count, 'pod')}"
+    if request.sharing is not None:
+        return f" on one volume of {count_text(request.count, 'pod')}"
+    return f" on each of {request.count} volumes" if request.count > 1 else ""
 
 
 def describe_groups(plan: Plan) -> list[str]:

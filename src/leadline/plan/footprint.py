@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from leadline.plan.models import Phase, Plan, Workload
-from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
 
 # Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"
@@ -53,8 +53,11 @@ class Footprint:
 def target_footprint(plan: Plan, target: str) -> Footprint:
     """The footprint of one target; on a StorageClass, that of each volume."""
     workloads = plan.workloads_on(target)
-    if plan.target(target).parsed.kind.on_kubernetes:
-        workloads = tuple(item.model_copy(update={"clients": 0}) for item in workloads)
+    url = plan.target(target).parsed
+    if url.kind.on_kubernetes:
+        own = url.request.sharing is VolumeSharing.OWN_FILES
+        clients = url.request.count if own else 0
+        workloads = tuple(item.model_copy(update={"clients": clients}) for item in workloads)
     return footprint_of(workloads)
 
 

@@ -64,11 +64,11 @@ def target_demand(plan: Plan, name: str) -> Demand:
         in_files = request.mode is VolumeMode.FILESYSTEM
         data = footprint.total_bytes if in_files else footprint.span
         needed = math.ceil(data * (_FILESYSTEM_SHARE if in_files else 1))
-        volumes = request.count
+        volumes = request.volumes
         each = request.runner_size(cluster)
         capacity = volumes * (request.size_bytes or max(1, math.ceil(needed / GIB)) * GIB)
         data *= volumes
-        cores = volumes * each.cores
+        cores = request.count * each.cores
     elif not url.kind.in_files:
         capacity = data
     written = data if plan.prefill or footprint.writes else 0

@@ -55,7 +55,7 @@ from leadline.plan.guard_rules import guard_faults
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
-from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners
+from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,
@@ -303,7 +303,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     assert plan_document is not None
     plan = expand(_located(plan_document, base), profiles, job_files, forced)
     entry = {one.target.name: one.number for one in written_targets(plan_document)}
-    for name, sentence in (*small_volumes(plan), *mixed_lifecycles(plan), *over_budget(plan)):
+    found = (small_volumes, mixed_lifecycles, unfit_sharing, over_budget)
+    for name, sentence in (pair for rule in found for pair in rule(plan)):
         faults.add(("targets", entry[name]), sentence)
     for place, sentence in (*unfit_runners(plan), *guard_faults(plan)):
         faults.add(place, sentence)

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
-from leadline.plan.target_url import Lifetime, RunnerKind, TargetKind, TargetUrl
+from leadline.plan.target_url import (
+    Access,
+    Lifetime,
+    RunnerKind,
+    TargetKind,
+    TargetUrl,
+    VolumeSharing,
+)
 from leadline.units import format_size
 
 
@@ -93,19 +100,33 @@ def _of_lifecycles(workload: Workload, url: TargetUrl) -> Iterator[str]:
         yield f"{engine} runs in pods: omit runner=vm"
     if url.request.lifetime is Lifetime.FRESH:
         yield f"{engine} makes new volumes in every trial: omit volume=fresh"
+    if url.request.sharing is not None:
+        yield f"{engine} has a volume for each pod: omit sharing= and access=rox"
 
 
 def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
-    """In Kubernetes each client needs a volume of its own."""
+    """In Kubernetes each client needs a pod, with a volume of its own or a shared one."""
+    request = url.request
+    if request.access is Access.ROX and workload.writes:
+        yield (
+            "this workload writes, and access=rox is mounted read-only: use read patterns, or "
+            "access=rwx"
+        )
+    if request.sharing is not None and workload.job_file is not None:
+        yield (
+            "a job file is used as it is, and the pods of one volume would lay out the same files: "
+            "write it as a workload of the plan"
+        )
     if workload.neighbours:
         yield (
             "volumes of a StorageClass cannot be neighbours yet: use them on dir:, rbd:, cephfs: "
             "and hosts: targets"
         )
-    if workload.clients > url.request.count and not url.request.everywhere:
+    if workload.clients > request.count and not request.everywhere:
+        need = "a volume" if request.sharing is None else "a pod"
         yield (
-            f"{workload.clients} clients need a volume each, and the target has "
-            f"{url.request.count}: write count={workload.clients} in the target"
+            f"{workload.clients} clients need {need} each, and the target has "
+            f"{request.count}: write count={workload.clients} in the target"
         )
 
 
@@ -207,6 +228,28 @@ def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
             fact = f"a volume of {format_size(size)} is too small for the {format_size(needed)}"
             hint = "ask for more with size=, or make those smaller"
             yield target.name, f"{fact} of its workloads: {hint}"
+
+
+def unfit_sharing(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Targets whose pods cannot share a volume as requested, by their name."""
+    for target in plan.targets:
+        if not target.parsed.kind.on_kubernetes:
+            continue
+        request = target.parsed.request
+        if request.sharing is None:
+            continue
+        own = request.sharing is VolumeSharing.OWN_FILES
+        if request.runner is RunnerKind.VM:
+            yield target.name, "a virtual machine has a volume of its own: omit runner=vm"
+        if request.access is Access.RWO:
+            yield target.name, "pods on several nodes share a volume with access=rwx or access=rox"
+        if request.access is Access.ROX and own:
+            yield target.name, "the pods of a read-only volume have the same files: omit sharing="
+        if request.access is Access.ROX and not plan.prefill:
+            yield target.name, "a read-only volume needs its data: omit `prefill: false`"
+        if own and request.everywhere:
+            fact = "the files of count=all are unknown before the run"
+            yield target.name, f"{fact}: write a number, or sharing=same-files"
 
 
 # The memory of fio's own program and of the shell that starts it, next to its I/O buffers.

@@ -37,14 +37,22 @@ class VolumeMode(StrEnum):
 
 
 class Access(StrEnum):
-    """Who may write a volume: one node, or several at once."""
+    """Who may use a volume: one node, several at once, or several that only read."""
 
     RWO = "rwo"
     RWX = "rwx"
+    ROX = "rox"
 
     @property
     def kubernetes(self) -> str:
-        return {"rwo": "ReadWriteOnce", "rwx": "ReadWriteMany"}[self.value]
+        return {"rwo": "ReadWriteOnce", "rwx": "ReadWriteMany", "rox": "ReadOnlyMany"}[self]
+
+
+class VolumeSharing(StrEnum):
+    """What the pods of one volume do I/O on: files or stretches of their own, or the same ones."""
+
+    OWN_FILES = "own-files"
+    SAME_FILES = "same-files"
 
 
 class RunnerKind(StrEnum):
@@ -107,8 +115,8 @@ class VolumeRequest:
     `mode` None: raw block where the class supports it; `node` and `zone` empty: the scheduler's
     choice. `cores` and `memory_bytes` None: those of the preset, or of the cluster's runner pods.
     `io_threads` None: as the cluster's virtual machines. `everywhere`: a volume for each node or
-    zone that `spread` names; `count` is then known when the cluster has been asked.
-    `snapshot_class` empty: one of the class's driver."""
+    zone that `spread` names; `count` is then known when the cluster has been asked. `sharing` None:
+    a volume for each pod, not one for all. `snapshot_class` empty: one of the class's driver."""
 
     size_bytes: int | None = None
     mode: VolumeMode | None = None
@@ -128,6 +136,12 @@ class VolumeRequest:
     spread: Spread = Spread.NONE
     everywhere: bool = False
     snapshot_class: str = ""
+    sharing: VolumeSharing | None = None
+
+    @property
+    def volumes(self) -> int:
+        """The volumes that exist at once; a read-only one is a copy of the one that was filled."""
+        return self.count if self.sharing is None else 1 + (self.access is Access.ROX)
 
     def runner_size(self, cluster: KubernetesCluster | None) -> Preset:
         """The processors and memory of each runner; those of a pod are the cluster's by default."""
@@ -143,10 +157,9 @@ class VolumeRequest:
 
 # Options of virtual machines alone.
 _OF_MACHINES = ("vm", "io_threads", "bus", "cache", "dedicated")
-_PLACED = ("node", "zone", "spread")
 OPTIONS = (
     *("size", "mode", "access", "runner", "vm", "cores", "memory", "io_threads", "bus", "cache"),
-    *("dedicated", *_PLACED, "count", "volume", "snapshot_class"),
+    *("dedicated", "node", "zone", "spread", "count", "volume", "sharing", "snapshot_class"),
 )
 _YES_OR_NO = ("yes", "no")
 ALL = "all"
@@ -161,6 +174,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "runner": tuple(RunnerKind),
     "vm": tuple(PRESETS),
     "volume": tuple(Lifetime),
+    "sharing": tuple(VolumeSharing),
 }
 
 
@@ -195,15 +209,17 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
     spread = Spread(options.get("spread", ""))
     if spread and (spread.value in options or "node" in options):
         raise ValueError(f"runners in one place cannot be spread over {spread.value}s")
-    size = parse_size(options["size"]) if "size" in options else None
-    memory = parse_size(options["memory"]) if "memory" in options else None
-    for name, given in (("size", size), ("memory", memory)):
-        if given is not None and given <= 0:
-            raise ValueError(f"{name} must be more than zero")
+    sizes = {key: parse_size(options[key]) for key in ("size", "memory") if key in options}
+    for key, given in sizes.items():
+        if given <= 0:
+            raise ValueError(f"{key} must be more than zero")
+    access = Access(options.get("access", Access.RWO))
+    # A read-only volume is written before its pods exist, so they have the same files.
+    sharing = options.get("sharing", VolumeSharing.SAME_FILES if access is Access.ROX else None)
     return VolumeRequest(
-        size_bytes=size,
+        size_bytes=sizes.get("size"),
         mode=mode,
-        access=Access(options.get("access", Access.RWO)),
+        access=access,
         runner=runner,
         vm=options.get("vm", "small"),
         node=options.get("node", ""),
@@ -211,7 +227,7 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
         count=int(count),
         lifetime=Lifetime(options.get("volume", Lifetime.SAME)),
         cores=cores,
-        memory_bytes=memory,
+        memory_bytes=sizes.get("memory"),
         io_threads=options["io_threads"] == "yes" if "io_threads" in options else None,
         bus=bus,
         cache=HostCache(options.get("cache", HostCache.NONE)),
@@ -219,6 +235,7 @@ def volume_request(options: Mapping[str, str]) -> VolumeRequest:
         spread=spread,
         everywhere=everywhere,
         snapshot_class=options.get("snapshot_class", ""),
+        sharing=VolumeSharing(sharing) if sharing else None,
     )
 
 
@@ -309,8 +326,6 @@ _LONGEST_DATASET = 150
 _COMPRESSION = re.compile(
     r"on|off|lzjb|zle|lz4|gzip(-[1-9])?|zstd(-([1-9]|1[0-9]))?|zstd-fast(-[1-9]\d{0,3})?"
 )
-# 512 bytes are the least record, 16 MiB the largest of OpenZFS 2.2 and later.
-_RECORD_BYTES = (512, 16 << 20)
 # DNS names, as Kubernetes calls its objects.
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 # A name that ssh may be given: a leading dash would be an option, and what a shell takes for more
@@ -496,8 +511,8 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
 
 def _check_record(value: str) -> None:
     size = parse_size(value)
-    least, most = _RECORD_BYTES
-    if size & (size - 1) or not least <= size <= most:
+    # 16 MiB are the largest record of OpenZFS 2.2 and later.
+    if size & (size - 1) or not 512 <= size <= 16 << 20:
         raise ValueError(f"recordsize is a power of two from 512 to 16M, got {value!r}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -15,7 +15,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import TargetKind, VolumeSharing
 from leadline.runner.events import StopRequest
 
 if TYPE_CHECKING:
@@ -112,11 +112,31 @@ class RemoteVolume:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteVolumes:
     """Volumes with the same I/O at the same time, each through its own shell. Engines keep their
-    files in `folder` there."""
+    files in `folder` there. With `sharing` all shells have the same volume."""
 
     shape: Shape
     volumes: tuple[RemoteVolume, ...]
     folder: str
+    sharing: VolumeSharing | None = None
+
+    @property
+    def own_files(self) -> bool:
+        """Whether each shell writes files of its own on one volume."""
+        return self.sharing is VolumeSharing.OWN_FILES and self.shape is Shape.FILES
+
+    @property
+    def for_prefill(self) -> RemoteVolumes:
+        """The volumes that are written before trials: a shared one by its first shell, unless each
+        shell has own files."""
+        if self.sharing is None or self.own_files:
+            return self
+        return replace(self, volumes=self.volumes[:1])
+
+    def extents(self, clients: int) -> int:
+        """How many clients have data on one volume, where `clients` (0: all) are at work."""
+        if self.sharing is not VolumeSharing.OWN_FILES:
+            return 1
+        return clients or len(self.volumes)
 
     def __str__(self) -> str:
         first = self.volumes[0]

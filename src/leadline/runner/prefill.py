@@ -42,9 +42,13 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     if not size or request.stop.requested:
         return
     request.observe(PrefillStarted(target=target.name, size_bytes=size))
-    volumes = len(location.volumes) if isinstance(location, RemoteVolumes) else 1
+    copies = 1
+    if isinstance(location, RemoteVolumes):
+        copies = len(location.volumes) if location.sharing is None else 1
+        location = location.for_prefill
     limit_bps = _limit_bps(request.plan)
     if limit_bps is not None:
+        volumes = len(location.volumes) if isinstance(location, RemoteVolumes) else 1
         footprint = replace(footprint, limit_bps=limit_bps / volumes)
     job = Job(
         text=engine.prefill_text(footprint, location, target.direct),
@@ -55,7 +59,7 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     execution, written = _execute(request, target, job, place)
     if execution.status is TrialStatus.INTERRUPTED:
         return
-    if execution.status is not TrialStatus.COMPLETED or written != size * volumes:
+    if execution.status is not TrialStatus.COMPLETED or written != size * copies:
         problem = execution.problem
         fact = problem.fact if problem else f"{engine.name} wrote {written} bytes"
         raise LeadlineError(

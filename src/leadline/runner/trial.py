@@ -198,9 +198,9 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
             raise FileNotFoundError("it is no longer what was acquired")
         round_trips = adapter.prepare()
         drop = adapter.drop_caches() if run.plan.drop_caches else None
-        # On a StorageClass each client has a volume, and the extent is that of one volume.
-        separate = isinstance(target.location, RemoteVolumes)
-        clients = 1 if separate else max(1, cell.workload.clients)
+        location, clients = target.location, max(1, cell.workload.clients)
+        if isinstance(location, RemoteVolumes):
+            clients = location.extents(cell.workload.clients)  # the extent is that of one volume
         spans = [phase.stretch * clients for phase in cell.workload.phases]
         extent = Extent(
             span_bytes=max(spans, default=0),

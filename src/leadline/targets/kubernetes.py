@@ -20,6 +20,7 @@ from leadline.archive import layout
 from leadline.archive.records import CacheDrop, ClaimedVolume, Created, RoundTrip, Runner, Runners
 from leadline.connect.kubernetes.client import if_allowed
 from leadline.connect.kubernetes.objects import (
+    TOKEN,
     RunnerGroup,
     claims_of,
     dns_label,
@@ -145,12 +146,13 @@ class ClassVolumes:
         namespace, count = self._cluster.settings.namespace, self.request.count
         if not namespace:
             return
-        storage = self.size_bytes * count
+        volumes = self.request.volumes
+        storage = self.size_bytes * volumes
         cpu, memory = math.ceil(cores * count), memory_bytes * count
         needs = {
             "requests.storage": claimed_bytes + storage,
             f"{self.storage_class}.storageclass.storage.k8s.io/requests.storage": storage,
-            "persistentvolumeclaims": count,
+            "persistentvolumeclaims": volumes,
             "pods": count,
             # Requests equal limits, and a quota may limit either.
             **dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), cpu),
@@ -299,7 +301,7 @@ class KubernetesTarget(ABC):
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self._run, self._journal = run, journal
-        count = self._request.count
+        count = self._request.volumes
         volumes = "a volume" if count == 1 else f"{count} volumes"
         self.cluster.note(
             f"making {volumes} of {format_size(self._volumes.size_bytes)} for {self.name}"
@@ -464,7 +466,6 @@ class StorageClassTarget(KubernetesTarget):
                 hint="begin a new run with --runner-image; `leadline kubernetes image build` makes "
                 "an image",
             )
-        size = self._request.runner_size(self.cluster.settings)
         self.cluster.require(RUN_RULES)
         self._volumes.inspect(footprint, asked=self._request.mode)
         self._volumes.require_node(cores=size.cores, memory_bytes=size.memory_bytes)
@@ -490,19 +491,23 @@ class StorageClassTarget(KubernetesTarget):
             shells = self._pods(ROOT)
         self._check_image(shells[0])
         path = DEVICE if block else f"{MOUNT}/leadline"
-        for shell in shells:
-            self._volumes.check(shell, path)
+        with ThreadPoolExecutor(max_workers=min(16, len(shells))) as pool:
+            list(pool.map(lambda shell: self._volumes.check(shell, path), shells))
         self._location = RemoteVolumes(
             shape=Shape.SPAN if block else Shape.FILES,
             volumes=tuple(RemoteVolume(shell=shell, path=path) for shell in shells),
             folder=SCRATCH,
+            sharing=self._request.sharing,
         )
 
     def _pods(self, user: PodUser) -> list[PodShell]:
         """Make the Job and wait for its pods."""
+        return self._run_pods(self._runner_job(user))
+
+    def _runner_job(self, user: PodUser) -> RunnerJob:
+        """The request for this target's pods, under a new name that the journal has."""
         name, token = self._note_created()
-        connection, settings = self.cluster.connection, self.cluster.settings
-        asked = RunnerJob(
+        return RunnerJob(
             name=name,
             namespace=self._namespace,
             labels=labels_of(self._run, token, self._number),
@@ -513,24 +518,30 @@ class StorageClassTarget(KubernetesTarget):
             deadline_s=self._deadline_s,
             user=user,
         )
+
+    def _run_pods(self, asked: RunnerJob) -> list[PodShell]:
+        """Create the Job, wait for its pods and record them."""
+        connection, settings = self.cluster.connection, self.cluster.settings
         create_job(connection, build_job(asked, settings), self._namespace)
-        pods = await_pods(self._group(token), name)
-        self._note_runners(pods, token)
+        token = asked.labels[TOKEN]
+        pods = await_pods(replace(self._group(token), count=asked.request.count), asked.name)
+        self._note_runners(pods, token, asked.claim)
         return [
             PodShell(connection, self._namespace, str(meta.name), str(meta.uid), CONTAINER)
             for meta in (pod.metadata for pod in pods)
             if meta is not None
         ]
 
-    def _note_runners(self, pods: Sequence[Pod], token: str) -> None:
-        """Record the nodes of the pods and their volumes, for each trial's folder."""
+    def _note_runners(self, pods: Sequence[Pod], token: str, claim: str) -> None:
+        """Record the nodes of the pods and their volumes, for each trial's folder. `claim` is that
+        of all pods; empty where each has its own."""
         claims, settings = self._claims(token), self.cluster.settings
         size = self._request.runner_size(settings)
         found = []
         for pod in pods:
             assert pod.metadata is not None
             statuses = (pod.status.containerStatuses if pod.status else None) or ()
-            volume = self._volumes.claimed(claims.get(f"{pod.metadata.name}-volume"))
+            volume = self._volumes.claimed(claims.get(claim or f"{pod.metadata.name}-volume"))
             found.append(
                 Runner(
                     kind="pod",

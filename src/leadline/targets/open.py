@@ -96,6 +96,7 @@ def _on_shared_image(
 def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -> TargetAdapter:
     # The Kubernetes client takes long to import.
     from leadline.targets.kubernetes import StorageClassTarget
+    from leadline.targets.shared_volume import SharedVolumeTarget
     from leadline.targets.virtual_machine import VirtualMachineTarget
     from leadline.targets.volume_lifecycle import LifecycleTarget
 
@@ -104,7 +105,8 @@ def _on_kubernetes(plan: Plan, target: models.Target, cluster: OpenKubernetes) -
         return LifecycleTarget(target, cluster, number=number, asked_s=plan.duration_s)
     if target.parsed.request.runner is RunnerKind.VM:
         return VirtualMachineTarget(target, cluster, number=number, asked_s=plan.duration_s)
-    return StorageClassTarget(target, cluster, number=number, asked_s=plan.duration_s)
+    pods = StorageClassTarget if target.parsed.request.sharing is None else SharedVolumeTarget
+    return pods(target, cluster, number=number, asked_s=plan.duration_s)
 
 
 def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[str]) -> None:

@@ -75,7 +75,9 @@ def _volumes(request: VolumeRequest) -> RemoteVolumes:
         for number in range(request.count)
     ]
     shape = Shape.FILES if in_files else Shape.SPAN
-    return RemoteVolumes(shape=shape, volumes=tuple(volumes), folder="SCRATCH")
+    return RemoteVolumes(
+        shape=shape, volumes=tuple(volumes), folder="SCRATCH", sharing=request.sharing
+    )
 
 
 class _FutureShell:

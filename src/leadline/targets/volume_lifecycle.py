@@ -9,10 +9,10 @@ from lightkube.resources.batch_v1 import Job
 
 from leadline import errors
 from leadline.archive.records import CacheDrop
-from leadline.connect.kubernetes.lifecycle import LifecycleObjects, build_owner, snapshot_classes
+from leadline.connect.kubernetes.lifecycle import LifecycleObjects, create_owner, snapshot_classes
 from leadline.connect.kubernetes.objects import get_object, labels_of
 from leadline.connect.kubernetes.permissions import LIFECYCLE_RULES, RUN_RULES
-from leadline.connect.kubernetes.pods import ROOT, PodSecurity, RunnerJob, create_job
+from leadline.connect.kubernetes.pods import ROOT, PodSecurity, RunnerJob
 from leadline.connect.kubernetes.survey import find_class, keeps_volumes
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
@@ -103,9 +103,7 @@ class LifecycleTarget(KubernetesTarget):
             deadline_s=self._deadline_s,
             user=ROOT if block else self.cluster.pod_user,
         )
-        create_job(connection, build_owner(runner, self.cluster.settings), self._namespace)
-        made = get_object(connection, Job, "jobs.batch", name, self._namespace)
-        uid = str(made.metadata.uid) if made is not None and made.metadata else ""
+        owner = create_owner(connection, runner, self.cluster.settings)
         found = find_class(connection, volumes.storage_class, [])
         self._owner = name
         self._claims_location = VolumeClaims(
@@ -113,13 +111,7 @@ class LifecycleTarget(KubernetesTarget):
                 connection=connection,
                 settings=self.cluster.settings,
                 runner=runner,
-                owner={
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "name": name,
-                    "uid": uid,
-                    "blockOwnerDeletion": False,
-                },
+                owner=owner,
             ),
             stem=name,
             count=self._request.count,

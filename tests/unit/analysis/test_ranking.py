@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from itertools import combinations
 from statistics import geometric_mean
 
+import numpy as np
 import pytest
 from archive_builder import make_run, small_plan
 from hypothesis import given, settings
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from leadline.analysis.figures import Absence, figures
 from leadline.analysis.objectives import every_rate, selected
 from leadline.analysis.ranking import MissingCause, rank
+from leadline.analysis.standings import resampled_scores
 from leadline.analysis.verdicts import Verdict, judge
 from leadline.audit.registry import audit
 from leadline.errors import LeadlineError
@@ -371,6 +375,30 @@ def test_each_pair_of_many_targets_is_judged_once(monkeypatch: pytest.MonkeyPatc
     assert ranking.standings[0].target == "t199"
     assert ranking.standings[0].score == pytest.approx(2.99)
     assert ranking.standings[-1].score == pytest.approx(1.0)
+
+
+def test_imported_trials_in_a_row_leave_more_ranks_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their mean scatters more than independent draws show, as in their verdicts."""
+    generator = np.random.default_rng(186)
+    values = iops(
+        **{
+            name: [round(100 * math.exp(shift + 0.04 * noise), 1) for noise in drawn]
+            for name, shift, drawn in zip(
+                "abcd", (0.0, 0.12, 0.3, 0.5), generator.normal(size=(4, 6)), strict=True
+            )
+        }
+    )
+
+    def intervals() -> list[tuple[int, int] | None]:
+        return [one.interval for one in order(make(values, imported=True)).complete]
+
+    assert intervals() == [(1, 1), (2, 2), (3, 3), (3, 4)]
+    independent = partial(resampled_scores, correlation=0.0)
+    monkeypatch.setattr(
+        "leadline.analysis.ranking.resampled_scores",
+        lambda *given, together, correlation: independent(*given, together=together),
+    )
+    assert intervals() == [(1, 1), (2, 2), (3, 3), (4, 4)]
 
 
 def test_a_limit_that_was_measured_is_no_tie() -> None:

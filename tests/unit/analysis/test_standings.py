@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.ranking import (
+from leadline.analysis.standings import (
     better_than,
     ranks_of,
     resampled_ranks,
@@ -119,3 +119,12 @@ def test_resamples_are_the_same_each_time_and_centred_on_what_was_measured() -> 
     first, second = (resampled_scores(logs, [1.0], together=True) for _ in range(2))
     assert np.array_equal(first, second)
     assert abs(float(np.median(first))) < 0.02
+
+
+def test_correlated_trials_scatter_the_mean_more_than_independent_draws() -> None:
+    """As wide as the verdicts': three trials that correlate by 0.6 count as less than one."""
+    logs = [[[0.1, 0.2, 0.15]]]
+    independent, correlated = (
+        resampled_scores(logs, [1.0], together=False, correlation=value) for value in (0.0, 0.6)
+    )
+    assert np.allclose(correlated, math.sqrt(4.25) * independent)

@@ -346,6 +346,13 @@ class TestOneNumber:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert found.reasons == ("no-trial-values",)
 
+    def test_imported_trials_that_lack_a_value_are_no_published_number(self) -> None:
+        found = judged(
+            sample(STEADY, imported=True), Sample(value=50.0, imported=True, partial=True)
+        )
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert found.reasons == ("no-trial-values",)
+
 
 class TestNotComparable:
     def test_errors_come_first(self) -> None:

@@ -71,6 +71,11 @@ def test_volumes_that_are_retained() -> None:
     assert _granted(role) == _asked(permissions.RETAIN_RULES)
 
 
+def test_volumes_that_pods_share() -> None:
+    (role,) = _roles("shared-volumes.yaml")
+    assert _granted(role) == _asked(permissions.SHARED_RULES)
+
+
 def test_the_lifecycle_of_volumes() -> None:
     (role,) = _roles("volume-lifecycle.yaml")
     assert _granted(role) == _asked(permissions.LIFECYCLE_RULES)

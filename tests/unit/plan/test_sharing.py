@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.engines.fio.job import job_text
+from leadline.engines.fio.job import Vary, job_text
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import footprint_of
 from leadline.plan.loader import Overrides, load_plan
@@ -28,8 +28,8 @@ def planned(folder: Path, workloads: str) -> Plan:
     return load_plan(file, Overrides())
 
 
-def options(plan: Plan, number: int, shape: Shape, *, fleet: bool = False) -> dict[str, str]:
-    text = job_text(plan.cells[number].workload, shape, 1, fleet=fleet)
+def options(plan: Plan, number: int, shape: Shape, *, vary: Vary = Vary.NOTHING) -> dict[str, str]:
+    text = job_text(plan.cells[number].workload, shape, 1, vary=vary)
     section = text.rpartition("[")[2]
     return dict(line.split("=", 1) for line in section.splitlines() if "=" in line)
 
@@ -54,10 +54,10 @@ def test_random_io_goes_anywhere_and_a_sequence_has_a_part_for_each_job(tmp_path
     assert "offset_increment" not in options(plan, 1, Shape.SPAN)
     assert options(plan, 0, Shape.SPAN)["offset_increment"] == str(8 * MIB)
     # Four whole blocks of 1 MiB for each of five jobs.
-    parts = options(plan, 2, Shape.FILES, fleet=True)
+    parts = options(plan, 2, Shape.FILES, vary=Vary.DATA)
     assert (parts["size"], parts["offset_increment"]) == (str(4 * MIB), str(4 * MIB))
     assert parts["filename"].endswith("0.dat")
-    text = job_text(plan.cells[2].workload, Shape.SPAN, 1, fleet=True)
+    text = job_text(plan.cells[2].workload, Shape.SPAN, 1, vary=Vary.DATA)
     assert f"= 0 + {24 * MIB} x (k - 1)" in text, "clients do not overlap"
 
 

@@ -20,6 +20,7 @@ from leadline.plan.target_url import (
     TargetKind,
     VolumeMode,
     VolumeRequest,
+    VolumeSharing,
     parse_target_url,
     volume_request,
 )
@@ -116,7 +117,7 @@ def test_presets_are_those_of_the_study() -> None:
         ("storageclass:fast?size=-1Gi", "'-1Gi' is not a size"),
         ("storageclass:fast?size=lots", "'lots' is not a size"),
         ("storageclass:fast?mode=raw", "mode is block or filesystem, got 'raw'"),
-        ("storageclass:fast?access=rwop", "access is rwo or rwx, got 'rwop'"),
+        ("storageclass:fast?access=rwop", "access is rwo, rwx or rox, got 'rwop'"),
         ("storageclass:fast?runner=host", "runner is pod or vm, got 'host'"),
         ("storageclass:fast?vm=large", "vm has an effect with runner=vm only"),
         ("storageclass:fast?runner=vm&vm=huge", "vm is small, medium or large, got 'huge'"),
@@ -176,6 +177,16 @@ def test_sizes_and_places_of_runners(query: str, fact: str) -> None:
         return
     with pytest.raises(ValueError, match=fact):
         parse_target_url(url)
+
+
+def test_a_read_only_volume_is_shared_and_exists_twice() -> None:
+    def volumes(query: str) -> tuple[VolumeSharing | None, int]:
+        found = parse_target_url(f"storageclass:fast?count=4&{query}").request
+        return found.sharing, found.volumes
+
+    assert volumes("access=rwx") == (None, 4)
+    assert volumes("access=rwx&sharing=own-files") == (VolumeSharing.OWN_FILES, 1)
+    assert volumes("access=rox") == (VolumeSharing.SAME_FILES, 2)
 
 
 def test_a_runner_has_its_own_size_or_that_of_its_cluster() -> None:

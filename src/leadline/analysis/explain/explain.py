@@ -248,12 +248,9 @@ def _cell_test(evidence: CellEvidence) -> CellTest:
 def _count_evidence(
     every: Sequence[CellEvidence], facts: SystemFacts
 ) -> Iterator[RoundTripEvidence]:
-    """Count the results of the test over all cells that it may refute."""
-    tested = [
-        evidence
-        for evidence in every
-        if evidence.share is not None and evidence.cell.speed in (*CHANGED, Verdict.SAME)
-    ]
+    """Count the results of the test over all cells that it may refute: an inconclusive cell, too,
+    may exclude the expected cost."""
+    tested = [evidence for evidence in every if evidence.share is not None and _decides(evidence)]
     if len(tested) < 2:
         return
     accounts = [_account(evidence) for evidence in tested]
@@ -266,6 +263,14 @@ def _count_evidence(
         ),
         unchanged=sum(map(_is_against, tested)),
     )
+
+
+def _decides(evidence: CellEvidence) -> bool:
+    """Whether the speed has a verdict, or is inconclusive and decides the test nevertheless."""
+    cell = evidence.cell
+    if cell.speed is not None:
+        return True
+    return cell.inconclusive and _account(evidence) is not Account.INCONCLUSIVE
 
 
 def _is_against(evidence: CellEvidence) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from leadline.analysis.explain.accounts import Estimate
+from leadline.analysis.explain.accounts import WIDEST, Estimate
 from leadline.analysis.explain.causes import CellEvidence, find_indices, summarise_cells
 from leadline.analysis.explain.facts import Explanation, MoreCopies, MoreCores
 from leadline.analysis.explain.operation_cells import CHANGED, OperationCell
@@ -55,15 +55,17 @@ def _more_cores(
     counts = dict.fromkeys(("proportional", "less", "lower"), 0)
     beyond = []
     for evidence in changed:
-        gain = _gain(evidence.cell, inverse=candidate < baseline)
+        gain = _gain(evidence.cell, inverse=candidate < baseline, tests=len(changed))
         if gain is None:
             continue
         if gain.low > factor * (1 + _ROUNDING):
             beyond.append(gain)
         elif gain.high < 1:
             counts["lower"] += 1
-        elif gain.low > 1:
-            counts["less" if gain.high < factor * (1 - _ROUNDING) else "proportional"] += 1
+        elif gain.low > 1 and gain.high < factor * (1 - _ROUNDING):
+            counts["less"] += 1
+        elif gain.low > max(1.0, factor / WIDEST) and gain.high < factor * WIDEST:
+            counts["proportional"] += 1
     unchanged = sum(
         evidence.cell.speed is Verdict.SAME and evidence.cell.depth not in (None, 1)
         for evidence in group
@@ -117,9 +119,9 @@ def _more_copies(
     )
 
 
-def _gain(cell: OperationCell, *, inverse: bool) -> Estimate | None:
+def _gain(cell: OperationCell, *, inverse: bool, tests: int) -> Estimate | None:
     """Return the rate with more divided by the rate with fewer; None without an interval."""
-    rates, interval = cell.rates, cell.gain_interval
+    rates, interval = cell.rates, cell.gain_interval_among(tests)
     if rates is None or interval is None:
         return None
     gain, ends = rates[1] / rates[0], interval

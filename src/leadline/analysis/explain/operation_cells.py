@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import CellFigure
-from leadline.analysis.verdicts import REPEATS_FACTOR, Judgement, Reason, Verdict
+from leadline.analysis.verdicts import REPEATS_DEVIATION, Judgement, Reason, Verdict
 from leadline.findings import Severity
 from leadline.metrics import STAGES, Metric, Op
+from leadline.stats.effects import Estimate
+from leadline.stats.families import ALONE
 
 CHANGED = (Verdict.BETTER, Verdict.WORSE)
 _NOT_REACHED = "queue-depth-not-reached"
@@ -81,6 +84,15 @@ class OperationCell:
         return next(tested, None)
 
     @property
+    def inconclusive(self) -> bool:
+        """Whether rate and mean latency have no verdict, and one of them can be compared."""
+        return self.speed is None and any(
+            cell.verdict is Verdict.INCONCLUSIVE
+            and (cell.rate or cell.metric is Metric.LATENCY_MEAN)
+            for _, cell in self.metrics
+        )
+
+    @property
     def tail(self) -> Verdict | None:
         """The verdict of the highest percentile that changed; None without one."""
         found = [
@@ -150,7 +162,12 @@ class OperationCell:
     @property
     def gain_interval(self) -> tuple[float, float] | None:
         """The interval of candidate / baseline of the rate; None without a positive one."""
-        found = (_interval(cell.judgement) for _, cell in self.metrics if cell.rate)
+        return self.gain_interval_among(1)
+
+    def gain_interval_among(self, tests: int) -> tuple[float, float] | None:
+        """Return the interval of the gain that is one of `tests`: all of them together contain the
+        truth in 95 % of cases (Bonferroni)."""
+        found = (_interval(cell.judgement, tests) for _, cell in self.metrics if cell.rate)
         return next(found, None)
 
     @property
@@ -203,13 +220,17 @@ class OperationCell:
         )
 
 
-def _interval(judgement: Judgement) -> tuple[float, float] | None:
-    """Return the interval of a ratio. That of single trials is widened by the factor within which
-    two single runs of one system are in 95 % of cases."""
-    ratio, interval = judgement.ratio, judgement.interval
-    if Reason.SINGLE_TRIAL in judgement.reasons and ratio:
-        low, high = interval or (ratio, ratio)
-        interval = (low / REPEATS_FACTOR, high * REPEATS_FACTOR)
+def _interval(judgement: Judgement, tests: int = 1) -> tuple[float, float] | None:
+    """Return the interval of a ratio, one of `tests`. Where single trials have none, it is the
+    factor within which two single runs of one system are in 95 % of cases."""
+    ratio, interval, estimate = judgement.ratio, judgement.interval, judgement.estimate
+    if interval is None and ratio and Reason.SINGLE_TRIAL in judgement.reasons:
+        error = math.sqrt(2) * REPEATS_DEVIATION
+        estimate = Estimate(value=math.log(ratio), error=error, freedom=math.inf)
+        interval = estimate.interval()
+    if interval and tests > 1 and estimate is not None:
+        level = max(judgement.confidence or 0.0, 1 - (1 - ALONE) / tests)
+        interval = estimate.interval(level)
     return interval if interval and interval[0] > 0 else None
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure, scaled
-from leadline.analysis.workloads import block_bytes
+from leadline.analysis.workloads import REACHED, block_bytes
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.findings import Severity
@@ -136,8 +136,6 @@ def _offered(options: JobOptions, jobs: int) -> tuple[float, float]:
 # Code of trials that the runner stopped, and of finished trials with a finding, because the offered
 # rate was not reached.
 RATE_NOT_REACHED = errors.RATE_NOT_REACHED.code
-# Share of the offered rate below which it was not reached.
-REACHED = 0.95
 LATENCIES: tuple[Metric, ...] = (
     Metric.LATENCY_MEAN,
     Metric.LATENCY_P50,

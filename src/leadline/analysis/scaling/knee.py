@@ -279,7 +279,7 @@ def _gain_to_last(levels: _Levels, start: int) -> Gain | None:
 def _saturated(levels: _Levels, ending: Ending | None) -> bool | None:
     """Whether growth at the last level is small. Growth per doubling only falls along a load curve:
     if the average of the last two steps is small, the last one is small too."""
-    if ending is None:
+    if ending is None or ending.dip is not None:
         return None
     if ending.trend in (Trend.FLAT, Trend.FALLS):
         return True

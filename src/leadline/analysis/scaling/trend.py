@@ -58,12 +58,22 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dip:
+    """A level before the last one that lies below an earlier one by more than the margin, tested,
+    though a later one does not: `below` is its rate over the highest before it, minus one."""
+
+    point: LoadPoint
+    below: Gain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The end of a curve: from the level after which no later one brings a tenth per doubling
     (`start`, at least the last level but one) to the last usable level.
 
     `slope` is the growth for a doubling of the load there, by least squares of the levels' log
-    means. `fall` is the last level over the highest, minus one, where the trend is `falls`.
+    means. `fall` is the last level over the highest, minus one, where the trend is `falls`. With a
+    `dip` no line describes the levels: the trend is `undecided`.
     """
 
     trend: Trend
@@ -73,6 +83,7 @@ class Ending:
     slope: Gain
     fall: Gain | None
     scatter: Scatter
+    dip: Dip | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +134,12 @@ def ending_of(levels: LevelMeans) -> Ending | None:
     low, high = slope - half, slope + half
     least, most = math.log(1 - MARGIN), math.log1p(MARGIN)
     fall = _fall(levels, least)
+    dip = None if fall is not None or high < least else _dip(levels, least)
     trend = Trend.UNDECIDED
     if fall is not None or high < least:
         trend = Trend.FALLS
+    elif dip is not None:
+        pass
     elif low > most:
         trend = Trend.GROWS
     elif low >= least and high <= most:
@@ -138,6 +152,7 @@ def ending_of(levels: LevelMeans) -> Ending | None:
         slope=Gain(share=math.expm1(slope), interval=(math.expm1(low), math.expm1(high))),
         fall=fall,
         scatter=scatter,
+        dip=dip,
     )
 
 
@@ -167,11 +182,31 @@ def _slope(levels: LevelMeans, start: int) -> tuple[float, float, float, Scatter
 def _fall(levels: LevelMeans, least: float) -> Gain | None:
     """Return the last level against the highest where it lies below any earlier level by more than
     the margin, tested; else None."""
+    count = len(levels.points)
+    return _below(levels, count - 1, least, tests=count - 1)
+
+
+def _dip(levels: LevelMeans, least: float) -> Dip | None:
+    """Return the level before the last that lies furthest below the highest before it, where it is
+    below any earlier one by more than the margin, tested among all pairs; else None."""
+    count = len(levels.points)
+    places = range(1, count - 1)
+    tests = count * (count - 1) // 2
+    found = {at: below for at in places if (below := _below(levels, at, least, tests)) is not None}
+    if not found:
+        return None
+    at = min(found, key=lambda place: found[place].share)
+    return Dip(point=levels.points[at], below=found[at])
+
+
+def _below(levels: LevelMeans, at: int, least: float, tests: int) -> Gain | None:
+    """Return a level against the highest before it, where it lies below any earlier level by more
+    than the margin; one of `tests` (Bonferroni)."""
     deviation = math.sqrt(levels.variance) if levels.freedom else REPEATS_DEVIATION
     freedom = levels.freedom or math.inf
-    errors = deviation * np.sqrt(1 / levels.counts[-1] + 1 / levels.counts[:-1])
-    half = _quantile(_TAIL / len(errors), freedom) * errors
-    below = levels.means[-1] - levels.means[:-1]
+    errors = deviation * np.sqrt(1 / levels.counts[at] + 1 / levels.counts[:at])
+    half = _quantile(_TAIL / tests, freedom) * errors
+    below = levels.means[at] - levels.means[:at]
     if not (below + half < least).any():
         return None
     top = int(np.argmin(below))

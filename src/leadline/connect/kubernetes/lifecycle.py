@@ -21,7 +21,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
 from lightkube.resources.storage_v1 import CSIDriver
-from lightkube.types import PatchType
+from lightkube.types import CascadeType, PatchType
 
 from leadline.connect.kubernetes.client import Connection, raw_kind
 from leadline.connect.kubernetes.objects import create_object, get_object
@@ -32,6 +32,7 @@ from leadline.connect.kubernetes.pods import (
     RunnerJob,
     build_job,
     claim_spec,
+    create_job,
 )
 from leadline.plan.target_url import KubernetesCluster, VolumeMode
 
@@ -93,6 +94,21 @@ def build_owner(runner: RunnerJob, settings: KubernetesCluster) -> Job:
             template=spec.template,
         ),
     )
+
+
+def create_owner(
+    connection: Connection, runner: RunnerJob, settings: KubernetesCluster
+) -> dict[str, Any]:
+    """Create that Job and return the reference to it, for what it shall own."""
+    create_job(connection, build_owner(runner, settings), runner.namespace)
+    made = get_object(connection, Job, "jobs.batch", runner.name, runner.namespace)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": runner.name,
+        "uid": str(made.metadata.uid) if made is not None and made.metadata else "",
+        "blockOwnerDeletion": False,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +206,15 @@ class LifecycleObjects:
         )
 
     def delete(self, kind: Any, resource: str, name: str) -> None:
-        """Delete an object of the namespace; one that is gone is no error."""
+        """Delete an object of the namespace with what it owns; one that is gone is no error."""
         try:
             self.connection.ask(
                 "delete",
                 resource,
-                lambda client: client.delete(kind, name, namespace=self.namespace),
+                # Without it a Job would leave its pods behind.
+                lambda client: client.delete(
+                    kind, name, namespace=self.namespace, cascade=CascadeType.BACKGROUND
+                ),
                 namespace=self.namespace,
             )
         except ApiError as error:

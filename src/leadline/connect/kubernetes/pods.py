@@ -2,7 +2,7 @@
 
 The claims are generic ephemeral volumes: the Job owns its pods, each pod owns its claim. The
 garbage collector removes everything with the Job, and the cluster removes the Job some time after
-its deadline.
+its deadline. Pods that share a volume name its claim instead.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lightkube.models.core_v1 import (
     LocalObjectReference,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
+    PersistentVolumeClaimVolumeSource,
     PodSecurityContext,
     PodSpec,
     PodTemplateSpec,
@@ -39,7 +40,7 @@ from lightkube.models.core_v1 import (
     VolumeMount,
     VolumeResourceRequirements,
 )
-from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Namespace, Pod
 
@@ -119,7 +120,8 @@ class RunnerJob:
     """Request for the pods of one target. `size_bytes` is the size of each volume.
 
     The cluster ends the pods after `deadline_s`. `user` does the I/O: root only where the raw block
-    device belongs to root in the pod.
+    device belongs to root in the pod. With `claim` all pods use the volume of that claim. `owner`
+    is a reference to the object that the Job belongs to.
     """
 
     name: str
@@ -131,6 +133,9 @@ class RunnerJob:
     size_bytes: int
     deadline_s: int
     user: PodUser
+    claim: str = ""
+    read_only: bool = False
+    owner: Mapping[str, Any] | None = None
 
 
 class PodSecurity(StrEnum):
@@ -146,13 +151,17 @@ def build_namespace(name: str, labels: Mapping[str, str], security_level: PodSec
 
 
 def build_job(runner: RunnerJob, cluster: KubernetesCluster) -> Job:
-    """Return the Job of a target: one pod per volume, all at once, none replaced."""
+    """Return the Job of a target: `count` pods, all at once, none replaced."""
     template = PodTemplateSpec(
         metadata=ObjectMeta(labels=dict(runner.labels)), spec=_pod(runner, cluster)
     )
+    owners = [OwnerReference(**runner.owner)] if runner.owner else None
     return Job(
         metadata=ObjectMeta(
-            name=runner.name, namespace=runner.namespace, labels=dict(runner.labels)
+            name=runner.name,
+            namespace=runner.namespace,
+            labels=dict(runner.labels),
+            ownerReferences=owners,
         ),
         spec=JobSpec(
             completionMode="Indexed",
@@ -198,19 +207,25 @@ def _pod(runner: RunnerJob, cluster: KubernetesCluster) -> PodSpec:
         containers=[_container(runner, cluster)],
         volumes=[
             Volume(name="scratch", emptyDir=EmptyDirVolumeSource(sizeLimit=_SCRATCH_SIZE)),
-            Volume(
-                name="volume",
-                ephemeral=EphemeralVolumeSource(
-                    volumeClaimTemplate=PersistentVolumeClaimTemplate(
-                        metadata=ObjectMeta(labels=dict(runner.labels)),
-                        spec=claim_spec(
-                            runner.request, runner.storage_class, runner.size_bytes, runner.mode
-                        ),
-                    )
-                ),
-            ),
+            _volume(runner),
         ],
     )
+
+
+def _volume(runner: RunnerJob) -> Volume:
+    """Return the volume of a pod: that of the claim of all pods, or one of its own."""
+    if runner.claim:
+        return Volume(
+            name="volume",
+            persistentVolumeClaim=PersistentVolumeClaimVolumeSource(
+                claimName=runner.claim, readOnly=runner.read_only or None
+            ),
+        )
+    spec = claim_spec(runner.request, runner.storage_class, runner.size_bytes, runner.mode)
+    template = PersistentVolumeClaimTemplate(
+        metadata=ObjectMeta(labels=dict(runner.labels)), spec=spec
+    )
+    return Volume(name="volume", ephemeral=EphemeralVolumeSource(volumeClaimTemplate=template))
 
 
 def _container(runner: RunnerJob, cluster: KubernetesCluster) -> Container:
@@ -220,7 +235,9 @@ def _container(runner: RunnerJob, cluster: KubernetesCluster) -> Container:
     block = runner.mode is VolumeMode.BLOCK
     mounts = [VolumeMount(name="scratch", mountPath=SCRATCH)]
     if not block:
-        mounts.append(VolumeMount(name="volume", mountPath=MOUNT))
+        mounts.append(
+            VolumeMount(name="volume", mountPath=MOUNT, readOnly=runner.read_only or None)
+        )
     return Container(
         name=CONTAINER,
         image=cluster.image,

@@ -20,7 +20,7 @@ from leadline.archive.raw import read_whole_fleet
 from leadline.archive.records import ClientRecord, Clients, Problem, TrialStatus
 from leadline.connect.shell import run_repeatable
 from leadline.engines.fio.choice import TRY_FILE, prefill_choice, try_in_shell, try_options
-from leadline.engines.fio.job import job_text, prefill_text
+from leadline.engines.fio.job import Vary, job_text, prefill_text
 from leadline.engines.fio.local import FioEngine
 from leadline.engines.fio.outcome import error_lines, finished_outcome, local_outcome
 from leadline.engines.fio.pace import Pace, Section, find_shortfall, sections_of
@@ -226,14 +226,14 @@ class FleetEngine(FioEngine):
         return try_in_shell(host.shell, host.path, options, remove=TRY_FILE)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
-        text = job_text(workload, location.shape, seed, fleet=True)
+        text = job_text(workload, location.shape, seed, vary=Vary.DATA, fleet=True)
         return "\n".join([*self.client_comments(location), text])
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         if not isinstance(location, Hosts):
             return super().prefill_text(footprint, location, direct)
         engine = prefill_choice(self.engines)
-        return prefill_text(footprint, location.shape, engine=engine, direct=direct, fleet=True)
+        return prefill_text(footprint, location.shape, engine=engine, direct=direct, own=True)
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
         """The client's command; it runs in the folder of the servers' sockets and job files."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from leadline.formats.fio import job_file
 from leadline.plan.footprint import DATA_FILE, PREFILL_BLOCK, Footprint, client_job
@@ -37,6 +38,15 @@ class Variable:
 FILES = Variable(
     name=job_file.FILES, comment=f"# {job_file.FILES} of client k = ck. (nothing for client 1)"
 )
+
+
+class Vary(Enum):
+    """What differs between the clients of a job: nothing, the offsets of their I/O (by fio's seed),
+    or also their data."""
+
+    NOTHING = auto()
+    OFFSETS = auto()
+    DATA = auto()
 
 
 def _growing(name: str, first: int, step: int) -> Variable:
@@ -87,13 +97,22 @@ REFILL_BELOW = 128 << 10
 PREFILL_DEPTH = 8
 
 
-def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False) -> str:
-    """A generated job file: one section a phase, each behind a stonewall and reported apart. For a
-    `fleet` it holds variables, and says above what each client puts in their place."""
+def job_text(
+    workload: Workload,
+    shape: Shape,
+    seed: int,
+    *,
+    vary: Vary = Vary.NOTHING,
+    fleet: bool = False,
+) -> str:
+    """A generated job file: one section a phase, each behind a stonewall and reported apart. For
+    clients that `vary` it holds variables, and says above what each client puts in their place. In
+    a `fleet` one fio writes the logs of all clients."""
     if workload.job_file:
         return workload.job_file.text
+    own = vary is Vary.DATA
     # Clients do not read the same offsets at the same time.
-    variables = [_growing("LEADLINE_SEED", seed, 1)] * fleet
+    variables = [] if vary is Vary.NOTHING else [_growing("LEADLINE_SEED", seed, 1)]
     settings: dict[str, object] = {
         "ioengine": workload.engine.value,
         "direct": int(workload.direct),
@@ -106,7 +125,7 @@ def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False
         # Offsets differ from trial to trial, so that no repeat finds its blocks cached by the
         # one before, and are the same again when the run is done again with its seed.
         "randrepeat": 0,
-        "randseed": variables[0].place if fleet else seed,
+        "randseed": variables[0].place if variables else seed,
         "fallocate": "none",
         # Total latency is what a user waits for; submission and completion are reported too.
         "lat_percentiles": 1,
@@ -120,22 +139,22 @@ def job_text(workload: Workload, shape: Shape, seed: int, *, fleet: bool = False
     if not workload.ramp_s:
         del settings["ramp_time"]
     if shape is Shape.FILES:
-        settings["filename_format"] = _file("$jobnum", fleet)
-        variables += [FILES] * fleet
+        settings["filename_format"] = _file("$jobnum", own)
+        variables += [FILES] * own
     lines = ["[global]", *(f"{key}={value}" for key, value in settings.items())]
     for number, phase in enumerate(workload.phases, start=1):
-        lines += ["", *_section(phase, shape, fleet)]
-        if fleet and shape is Shape.SPAN:
+        lines += ["", *_section(phase, shape, own, fleet)]
+        if own and shape is Shape.SPAN:
             variables.append(offset(number, phase))
             lines.append(f"offset={variables[-1].place}")
     return "\n".join([*(variable.comment for variable in variables), *lines]) + "\n"
 
 
-def _file(job: int | str, fleet: bool) -> str:
-    return DATA_FILE.format(job=f"{FILES.place}{job}" if fleet else job)
+def _file(job: int | str, own: bool) -> str:
+    return DATA_FILE.format(job=f"{FILES.place}{job}" if own else job)
 
 
-def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
+def _section(phase: Phase, shape: Shape, own: bool, fleet: bool) -> list[str]:
     settings: dict[str, object] = {
         "rw": phase.pattern.value,
         "bs": phase.block_size,
@@ -154,7 +173,7 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
     if phase.fsync:
         settings["fsync"] = phase.fsync
     if phase.sharing is not None and shape is Shape.FILES:
-        settings["filename"] = _file(0, fleet)
+        settings["filename"] = _file(0, own)
     if phase.part < phase.size or (shape is Shape.SPAN and phase.sharing is None):
         settings["offset_increment"] = phase.part
     if phase.rate_iops is not None:
@@ -166,7 +185,7 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
             settings["size"] = phase.stretch
             settings.pop("offset_increment", None)
             if shape is Shape.FILES:
-                settings["filename"] = _file(0, fleet)
+                settings["filename"] = _file(0, own)
     elif phase.limit_bps is not None:
         # In bytes, which a budget of few I/Os for many jobs needs: fio's rate_iops is whole.
         rates = [round(phase.limit_bps * share / phase.numjobs) for share in phase.shares]
@@ -180,10 +199,10 @@ def _section(phase: Phase, shape: Shape, fleet: bool) -> list[str]:
 
 
 def prefill_text(
-    footprint: Footprint, shape: Shape, *, engine: EngineChoice, direct: bool, fleet: bool = False
+    footprint: Footprint, shape: Shape, *, engine: EngineChoice, direct: bool, own: bool = False
 ) -> str:
-    """A job that writes every byte of the footprint once, with data that does not compress; in a
-    `fleet` each client writes the files that are its own."""
+    """A job that writes every byte of the footprint once, with data that does not compress; each
+    client writes the files that are its `own`."""
     lines = [
         "[global]",
         f"ioengine={engine.value}",
@@ -202,7 +221,7 @@ def prefill_text(
         lines.append(f"rate={max(1, int(footprint.limit_bps / writers))}")
     if shape is Shape.SPAN:
         return "\n".join([*lines, "", "[prefill]", f"size={footprint.span}"]) + "\n"
-    if fleet:
+    if own:
         return _fleet_prefill(footprint, lines)
     for number, (name, size) in enumerate(footprint.files.items()):
         lines += ["", f"[prefill-{number}]", f"filename={name}", f"size={size}"]

@@ -6,6 +6,7 @@ of a trial. All volumes start at the same time, each by its own clock, whose off
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -14,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -33,15 +34,16 @@ from leadline.engines.fio.choice import (
     try_in_shell,
     try_options,
 )
-from leadline.engines.fio.job import job_text, prefill_text
+from leadline.engines.fio.job import Vary, job_text, prefill_text
 from leadline.engines.fio.outcome import error_lines, finished_outcome, parse_rate
 from leadline.engines.fio.processor import busiest, processor_between
 from leadline.engines.outcome import INTERRUPTED
 from leadline.engines.process import RateReader
 from leadline.errors import LeadlineError
+from leadline.formats.fio.job_file import text_of
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Workload
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import TargetKind, VolumeSharing
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     Execution,
@@ -351,11 +353,16 @@ class RemoteFioEngine:
         return self._known[shell.name]
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
-        return job_text(workload, location.shape, seed)
+        sharing = _remote(location).sharing
+        vary = Vary.NOTHING
+        if sharing is not None:
+            vary = Vary.DATA if sharing is VolumeSharing.OWN_FILES else Vary.OFFSETS
+        return job_text(workload, location.shape, seed, vary=vary)
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         engine = prefill_choice(self._query(_remote(location).volumes[0].shell).engines)
-        return prefill_text(footprint, location.shape, engine=engine, direct=direct)
+        own = _remote(location).own_files
+        return prefill_text(footprint, location.shape, engine=engine, direct=direct, own=own)
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
         """The command that runs at each volume, in a folder there."""
@@ -384,6 +391,8 @@ class RemoteFioEngine:
     ) -> Execution:
         (folder / layout.JOB_FILE).write_text(job.text, encoding="utf-8")
         location = _remote(job.location)
+        with contextlib.suppress(LeadlineError):  # the execution reports the reason
+            self._query(location.volumes[0].shell)
         command = self.command(job, folder)
         began = time.monotonic()
         trial = _Trial(job=job, folder=folder, stop=stop, volumes=location.volumes)
@@ -393,10 +402,12 @@ class RemoteFioEngine:
                 volume=volume,
                 at=f"{location.folder}/execution-{digest(str(folder).encode())[:12]}",
                 command=command,
-                job=job,
+                job=replace(job, text=text_of(number, job.text)) if location.sharing else job,
                 rates=RateReader(parse_rate, report),
             )
-            for volume, report in zip(location.volumes, reports, strict=True)
+            for number, (volume, report) in enumerate(
+                zip(location.volumes, reports, strict=True), start=1
+            )
         ]
         with ThreadPoolExecutor(max_workers=len(parts)) as pool:
             starts = _starts(parts, pool)

@@ -101,13 +101,13 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "numjobs": ("jobs", "num_jobs", "threads"),
     "iodepth": ("qd", "depth", "queue_depth", "io_depth"),
     "clients": ("num_clients", "client_count", "vms", "vm_count"),
-    "read_share": ("rwmixread", "read_percent", "read_pct", "mix_read"),
+    "read_share": ("rwmixread", "read_percent", "percent_read", "read_pct", "mix_read"),
     "rate_cap_iops": ("iops_limit", "iops_cap", "qos_iops"),
     "runtime_s": ("runtime", "duration_s", "duration"),
     "engine": ("ioengine",),
     "file_size": ("size",),
     "trial": ("iteration", "rep"),
-    NUMBER: ("repeats", "trials", "n_trials", "num_trials"),
+    NUMBER: ("repeats", "trials", "n_trials", "num_trials", "runs", "n_runs", "num_runs"),
 }
 _STATISTICS = {
     **dict.fromkeys(("mean", "avg", "average"), ""),
@@ -173,7 +173,8 @@ def figure_column(text: str, unit: str = "") -> str | None:
 
 
 def _plain(head: str) -> str:
-    return re.sub(r"[\s\-]+", "_", head.strip().lower())
+    """Return `block_size` of `Block Size`, `read_percent` of `Read (%)`."""
+    return re.sub(r"[\s\-()_]+", "_", head.lower().replace("%", " percent ")).strip("_")
 
 
 def guess_columns(heads: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -191,7 +192,7 @@ def guess_columns(heads: Sequence[str], given: Mapping[str, str]) -> dict[str, s
     free = [head for head in lowered if head and head not in used and not _is_known(head)]
     plain = {_plain(head): head for head in reversed(free)}
     for column, names in _ALIASES.items():
-        match = next((plain[name] for name in names if name in plain), None)
+        match = next((plain[name] for name in (column, *names) if name in plain), None)
         if match is not None and column not in found and column not in lowered:
             found[column] = match
     if {"metric", "value"} <= {*lowered, *found}:

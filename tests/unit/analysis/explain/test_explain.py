@@ -169,6 +169,26 @@ def test_unchanged_cells_count_against_the_cause() -> None:
     assert evidence.unchanged == 1, "at depth 32 a queue may hide the round trips"
 
 
+def test_inconclusive_cells_that_exclude_the_cost_are_counted() -> None:
+    """+0.1 ms, -0.2 to +0.4 ms: no verdict at a margin of 5 %, and no 3.3 ms either."""
+    given = Row(op=Op.WRITE, base_s=1e-3, candidate_s=1.1e-3, scatter=0.25)
+    excluded, wide, refused = (
+        replace(given, verdict=verdict, scatter=scatter, workload=f"w{number}")
+        for number, (verdict, scatter) in enumerate(
+            (
+                (Verdict.INCONCLUSIVE, 0.25),
+                (Verdict.INCONCLUSIVE, 9.0),
+                (Verdict.NOT_COMPARABLE, 0.25),
+            )
+        )
+    )
+    changed = Row(op=Op.WRITE, base_s=1e-3, candidate_s=4.33e-3)
+    found = explanations([changed, excluded, wide, refused], [RTT], zones_apart())
+    (evidence,) = (one for one in found if isinstance(one, RoundTripEvidence))
+    assert dict(evidence.accounts) == {Account.ACCOUNTS_FOR: 1, Account.EXCEEDS: 1}
+    assert evidence.unchanged == 0, "the excluded cell is not shown to be unchanged"
+
+
 def test_queues_cannot_hide_more_than_their_wait() -> None:
     """32 in flight in 1 ms on three zones of 2 ms: each I/O would need 3.3 ms."""
     row = Row(op=Op.WRITE, base_s=1e-3, candidate_s=1.01e-3, verdict=Verdict.SAME, depth=32)

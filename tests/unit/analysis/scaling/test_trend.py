@@ -63,6 +63,20 @@ def test_a_last_level_that_collapses_falls() -> None:
     assert "then falls to 600 IOPS at 32 I/Os in flight, -40 % vs the highest (-" in sentence
 
 
+@pytest.mark.parametrize("spread", [AROUND, (1.0, 1.0, 1.0)])
+def test_a_level_that_collapses_and_a_later_one_that_recovers(spread: tuple[float, ...]) -> None:
+    """No line describes that: neither growth, nor a plateau, nor a hard limit."""
+    rates = {1: 400.0, 2: 1000.0, 4: 1000.0, 8: 500.0, 16: 1000.0, 32: 1000.0}
+    found = shape(*(level(load, rates[load], spread) for load in LOADS))
+    assert (trend(found), found.limit, found.saturated) == (Trend.UNDECIDED, None, None)
+    assert found.ending is not None
+    assert found.ending.dip is not None
+    assert found.ending.dip.below.share == pytest.approx(-0.5)
+    said = curve_sentence(found)
+    assert "; throughput falls to 500 IOPS at 8 I/Os in flight, -50 % vs the highest" in said
+    assert said.endswith(", and recovers: no single shape.")
+
+
 def test_a_fall_within_the_scatter_of_trials_is_undecided() -> None:
     loose = (0.8, 1.0, 1.2)
     rates = {1: 500.0, 2: 1000.0, 4: 1000.0, 8: 1000.0, 16: 1000.0, 32: 800.0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,6 +136,20 @@ def test_each_pod_claims_a_volume_of_its_own(mode: VolumeMode, written: str) -> 
     assert (
         "volume" in [volume_mount["name"] for volume_mount in container["volumeMounts"]]
     ) is not block
+
+
+def test_pods_of_a_shared_volume_name_its_claim_and_belong_to_its_owner() -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "o", "uid": "u"}
+    runner = replace(asked(mode=VolumeMode.FILESYSTEM), claim="one", read_only=True, owner=owner)
+    found = made(runner)
+    assert found["metadata"]["ownerReferences"] == [owner]
+    pod = pod_of(found)
+    assert {"claimName": "one", "readOnly": True} in [
+        volume.get("persistentVolumeClaim") for volume in pod["volumes"]
+    ]
+    mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    assert mounts["volume"]["readOnly"] is True
+    assert "readOnly" not in mounts["scratch"]
 
 
 def test_everything_carries_the_labels_of_the_run() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.engines.fio.job import job_text, prefill_text
+from leadline.engines.fio.job import Vary, job_text, prefill_text
 from leadline.engines.fio.pace import Pace, sections_of, shortfall
 from leadline.formats.fio.job_file import options_of, text_of
 from leadline.formats.result import EngineOutput, JobOptions, JobResult, Operation
@@ -37,12 +37,12 @@ def workload(*phases: Phase, **changes: object) -> Workload:
 
 def test_each_client_gets_its_own_files_and_offsets_and_seed() -> None:
     two = (phase(name="a", numjobs=2), phase(name="b"))
-    text = job_text(workload(*two), Shape.FILES, 10, fleet=True)
+    text = job_text(workload(*two), Shape.FILES, 10, vary=Vary.DATA, fleet=True)
     for client, prefix in ((1, ""), (2, "c2."), (30, "c30.")):
         shared = options_of(text_of(client, text))["global"]
         assert shared["filename_format"] == f"leadline.{prefix}$jobnum.dat"
         assert shared["randseed"] == str(10 + client - 1)
-    text = job_text(workload(*two), Shape.SPAN, 10, fleet=True)
+    text = job_text(workload(*two), Shape.SPAN, 10, vary=Vary.DATA, fleet=True)
     third = options_of(text_of(3, text))
     # Behind the stretches of two clients, which are as long as the phase is wide.
     assert third["a"]["offset"] == str(2 * 2 * MIB)
@@ -65,7 +65,7 @@ def test_clients_write_what_is_theirs_of_unlike_footprints() -> None:
         Shape.FILES,
         engine=EngineChoice.LIBAIO,
         direct=True,
-        fleet=True,
+        own=True,
     )
     written = {}
     for client in (1, 2, 3):

@@ -272,7 +272,7 @@ def _(found: MoreCores, name: Name) -> list[str]:
         (len(found.beyond), ("exceeds", "exceed"), f" it ({gains})"),
         (found.lower, ("is", "are"), " lower"),
         (found.unchanged, ("is", "are"), " unchanged"),
-        (found.undecided, ("cannot", "cannot"), " be tested"),
+        (found.undecided, ("is", "are"), " inconclusive"),
     )
     parts = [f"{count} {verbs[count > 1]}{rest}" for count, verbs, rest in counts if count]
     texts.append(f"Of {counted(found.tested, 'tested rate')}, {listed(parts, 6)}.")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from leadline.analysis.comparison import By, Comparison
 from leadline.analysis.power import REPEATS
-from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_FACTOR, Evidence, Verdict
+from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_FACTOR, Evidence, Judgement, Verdict
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.report.cells import table
@@ -31,6 +31,10 @@ from leadline.version import __version__
 
 # The page that explains each line.
 _CONCEPTS = "docs/concepts/comparing.md"
+_INDEPENDENT = (
+    "each trial of a cell is independent of the one before it; fewer than six trials seldom show a "
+    "disturbance that lasts longer"
+)
 
 
 def method_section(comparison: Comparison) -> Section:
@@ -54,6 +58,8 @@ def _methods(comparison: Comparison) -> Iterable[tuple[str, str]]:
     yield "verdicts", f"{listed(f'{n:,} {v.value}' for v, n in counts.items())}, of {numbers}"
     if Evidence.TRIALS in evidence:
         yield "test", "Student's t of log ratios, 95 % interval; interleaved trials in pairs"
+    if any(one.evidence is Evidence.TRIALS and not _of_runs(one) for one in judgements):
+        yield "assumption", _INDEPENDENT
     yield "margin", f"{band_text(comparison.band)}, as requested{_noise_floor(comparison)}"
     if tests:
         family = "Benjamini-Hochberg over the matrix, Holm over limits of --fail-on"
@@ -71,6 +77,10 @@ def _methods(comparison: Comparison) -> Iterable[tuple[str, str]]:
     for run in comparison.runs:
         yield run.id, run_text(run)
     yield "page", f"Leadline {__version__}; details: {_CONCEPTS}"
+
+
+def _of_runs(judgement: Judgement) -> bool:
+    return judgement.estimate is not None and judgement.estimate.of_runs
 
 
 def _single_trials(comparison: Comparison) -> str:

@@ -357,28 +357,30 @@ class _RunnerKind:
 def _runners(run: Run) -> tuple[Block, ...]:
     """Build a row per kind of runner of a target; nothing where this machine did the I/O."""
     nodes: dict[_RunnerKind, set[str]] = {}
-    most: dict[_RunnerKind, int] = {}
+    # The most runners of a trial, and their volumes.
+    most: dict[_RunnerKind, tuple[int, int]] = {}
     for trial in run.trials:
-        counts: dict[_RunnerKind, int] = {}
+        volumes: dict[_RunnerKind, list[str]] = {}
         for runner in trial.runners:
             kind = _kind_of(trial.record.target, runner)
             nodes.setdefault(kind, set()).add(runner.node)
-            counts[kind] = counts.get(kind, 0) + 1
-        for kind, count in counts.items():
-            most[kind] = max(most.get(kind, 0), count)
+            volumes.setdefault(kind, []).append(runner.volume.volume or runner.name)
+        for kind, names in volumes.items():
+            most[kind] = max(most.get(kind, (0, 0)), (len(names), len(set(names))))
     if not most:
         return ()
     rows = (
         (
-            *_runner_texts(kind, nodes[kind], count),
+            *_runner_texts(kind, nodes[kind], *counts),
             quantity(f"{kind.cores:g}", kind.cores),
             quantity(format_size(kind.memory_bytes), kind.memory_bytes),
         )
-        for kind, count in most.items()
+        for kind, counts in most.items()
     )
     titles = ("target", "runner", "nodes", "image", "volumes")
     columns = (*titles, number_column("processors"), number_column("memory"))
-    caption = "Runners that did the I/O, each with its own volume"
+    own = all(runners == volumes for runners, volumes in most.values())
+    caption = f"Runners that did the I/O, {'each with its own volume' if own else 'and volumes'}"
     others = sorted({other for trial in run.trials for other in trial.other_runs})
     if others:
         shared = sum(bool(trial.other_runs) for trial in run.trials)
@@ -404,11 +406,14 @@ def _kind_of(target: str, runner: Runner) -> _RunnerKind:
     )
 
 
-def _runner_texts(kind: _RunnerKind, nodes: set[str], count: int) -> tuple[str, ...]:
+def _runner_texts(
+    kind: _RunnerKind, nodes: set[str], count: int, volume_count: int
+) -> tuple[str, ...]:
     who = {"pod": "pod", "vm": "virtual machine"}[kind.runner]
     runner = f"{who} of user {kind.user}" if kind.user is not None else who
     image = f"{kind.image} ({kind.digest[:19]})" if kind.digest else kind.image
-    volumes = f"{count} of {format_size(kind.size_bytes)}, {kind.mode}"
+    shared = f", shared by {count} runners" if volume_count < count else ""
+    volumes = f"{volume_count} of {format_size(kind.size_bytes)}, {kind.mode}{shared}"
     driver = f", driver {kind.driver}" if kind.driver else ""
     return (
         kind.target,

@@ -94,6 +94,11 @@ def share_of_highest(gain: Gain) -> str:
     return f"{signed(gain.share)} vs the highest{_between(gain.interval)}"
 
 
+def below_earlier(gain: Gain) -> str:
+    """Format a dip as `-44 % vs the highest before it (-50 % to -39 %)`."""
+    return f"{signed(gain.share)} vs the highest before it{_between(gain.interval)}"
+
+
 def speedup_text(
     ratio: float, interval: tuple[float, float] | None, over: Resource | None, reached: str = ""
 ) -> str:

@@ -445,7 +445,7 @@ def cost_of(base: RoundTrips, candidate: RoundTrips, base_ms: float, candidate_m
             (
                 "Label cores 1 -> 2: at most 2 times the rate expected, if cores are the limit. Of "
                 "9 tested rates, 2 agree with x 2, 1 gains less, 1 exceeds it (x 10), 1 is lower, "
-                "3 are unchanged and 1 cannot be tested. Cores alone do not explain this."
+                "3 are unchanged and 1 is inconclusive. Cores alone do not explain this."
             ),
         ),
         (

@@ -72,6 +72,15 @@ def test_one_row_for_runners_that_were_alike(tmp_path: Path) -> None:
     assert all(f"node-{block}" in memory for block in range(3))
 
 
+def test_runners_of_one_volume_share_it(tmp_path: Path) -> None:
+    first, second = (_runner("disk", node) for node in ("node-a", "node-b"))
+    second = second.model_copy(update={"volume": first.volume})
+    run = make_run(tmp_path, _plan(), runners_of=lambda target, block: (first, second))
+    page = markdown.render(run_document(run, figures(run, ()), ()))
+    assert "1 of 20 GiB, block, shared by 2 runners (disk, driver rbd.csi.ceph.com)" in page
+    assert "each with its own volume" not in page
+
+
 def test_a_machine_that_only_controls_is_named_so(tmp_path: Path) -> None:
     page = _page(tmp_path)
     assert "| controlled from | bench-1 |" in page
