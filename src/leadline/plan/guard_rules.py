@@ -1,4 +1,4 @@
-"""The guard of a plan with its workloads: a client's part of the budget, and what does not fit."""
+"""The parts of a guard's budget for each client, and what of a plan does not fit its guard."""
 
 from __future__ import annotations
 
