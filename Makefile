@@ -45,7 +45,7 @@ test-thorough:
 
 # Files whose slow tests need no cluster. The other slow tests are those of `test-ceph`.
 WITHOUT_CLUSTER := tests/contract tests/unit $(patsubst %,tests/real/test_%.py,device_safety fleet \
-	fleet_hosts hosts hosts_run hung_mount run stacks)
+	fleet_hosts guard hosts hosts_run hung_mount run stacks)
 
 test-slow:
 	@scripts/setup.sh test

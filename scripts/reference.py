@@ -33,6 +33,7 @@ from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_p
 from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
 from leadline.plan.footprint import footprint_of
+from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.matrix import Dimension
@@ -276,6 +277,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "options and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
             "budget": "The most that the run may hold at the same time: it then uses targets in "
             "[groups](../guides/measure-a-matrix.md#groups).",
+            "guard": "[Protection of a system that other people use](../guides/guard-a-run.md): a "
+            "budget of load, limits that stop the run, quiet hours.",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
             "workloads": "What I/O is done. A plan needs a profile or a workload.",
@@ -324,6 +327,38 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "written": "Bytes of the data in them, which thin volumes need.",
             "cores": "Processors of runner pods and virtual machines.",
             "volumes": "Volumes: one for each target that has no count of its own.",
+        },
+    ),
+    "A guard": (
+        Guard,
+        "At least one of the first four and `quiet_hours`; [examples](../guides/guard-a-run.md).",
+        {
+            "iops": "The most I/Os per second of all clients, jobs and neighbours together; fio "
+            "holds it on average over a trial. The prefill keeps it too.",
+            "bandwidth": "The most bytes per second, likewise. Of both the stricter one holds.",
+            "ceph_health": "One or a list of `HEALTH_ERR`, `HEALTH_WARN` and codes of checks "
+            "(`SLOW_OPS`) of the plan's Ceph clusters. A muted check stops nothing.",
+            "prometheus": "Limits on queries.",
+            "every": "How often limits are read: 1 s to 60 s.",
+            "silence": "A limit without a reading for so long stops the run: 5 s to 1 h.",
+            "quiet_hours": "One or a list of times in which no trial runs: `mon-fri 08:00-18:00`, "
+            "`22:00-06:00` of every day. A trial that would end in them waits.",
+            "zone": "The time zone of `quiet_hours`: `local`, `UTC` or a name (`Europe/Berlin`).",
+        },
+    ),
+    "A limit on a query": (
+        PrometheusLimit,
+        "An entry of `prometheus` in a guard, with `above`, `below` or both.",
+        {
+            "name": "What messages and results call it.",
+            "url": "Address of Prometheus or of what has its API (Thanos, Mimir), without "
+            "`/api/v1/query`.",
+            "query": "PromQL of an instant query. Of several series the worst counts.",
+            "above": "A value above it crosses the limit.",
+            "below": "A value below it crosses the limit.",
+            "for_s": "How long without a break it is crossed before the run is stopped.",
+            "token_file": "File of a bearer token, relative to the plan's folder.",
+            "ca_file": "Certificate of a private authority, relative likewise.",
         },
     ),
     "A cluster": (
@@ -483,6 +518,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
 _NESTED: Mapping[type[BaseModel], str] = {
     written.TargetDocument: "[targets](#a-target)",
     written.BudgetDocument: "[a budget](#a-budget)",
+    Guard: "[a guard](#a-guard)",
+    PrometheusLimit: "[limits](#a-limit-on-a-query)",
     written.DetectDocument: "share, or [more](#a-change-to-detect)",
     Dimension: "lists of values, or options by value, by name",
     written.ClusterDocument: "[clusters](#a-cluster)",
@@ -499,6 +536,10 @@ _NESTED: Mapping[type[BaseModel], str] = {
 }
 _DEFAULTS_IN_WORDS = {
     (written.PlanDocument, "seed"): "a random one, recorded",
+    (Guard, "every"): "5 s",
+    (Guard, "silence"): "30 s",
+    (Guard, "zone"): "`local`",
+    (PrometheusLimit, "for_s"): "0 s",
     (written.PlanDocument, "name"): "none",
     (written.TargetDocument, "name"): "the URL",
     (written.TargetDocument, "clusters"): "all of the plan",

@@ -35,7 +35,7 @@ find_uv() { # also in the folder of an earlier set-up
     fi
 }
 
-no_services() { # do not start sshd (remote access) or zfs-fuse (imports pools) at installation
+no_services() { # do not start sshd (remote access), zfs-fuse (imports pools) or prometheus at installation
     for unit in "$@"; do
         [ ! -d /etc/systemd/system ] || [ -e "/etc/systemd/system/$unit" ] ||
             ln -s /dev/null "/etc/systemd/system/$unit"
@@ -67,6 +67,8 @@ if [ "$purpose" = test ]; then
     command -v openssl >/dev/null || missing+=(openssl)
     # power cuts are replayed from the system calls that strace records
     command -v strace >/dev/null || missing+=(strace)
+    # the guard of a run reads a real Prometheus; its metrics are the test's own
+    command -v prometheus >/dev/null || missing+=(prometheus)
     # load generators; the tests start sshd themselves, on loopback
     command -v ssh >/dev/null || missing+=(openssh-client)
     command -v sshd >/dev/null || missing+=(openssh-server)
@@ -99,6 +101,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     say "installing ${missing[*]}"
     case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
     case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
+    case " ${missing[*]} " in *" prometheus "*) no_services prometheus.service ;; esac
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2 || fail "the package lists cannot be downloaded" "check the network and the apt sources"
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||

@@ -25,6 +25,9 @@ _on_ceph  # pydantic validator
 _short_targets  # pydantic validator
 _short_detect  # pydantic validator
 _some_target  # pydantic validator
+_limits  # pydantic validator
+_hours  # pydantic validator
+_zone  # pydantic validator
 _labels_agree  # pydantic validator
 _one_word  # pydantic validator
 _size_of_a_change  # pydantic validator
@@ -150,3 +153,5 @@ layout_reason  # JSON of import
 slope_interval  # JSON of scale
 fall_interval  # JSON of scale
 hard_limit_iops  # JSON of scale
+peak_bandwidth  # JSON of check
+waits_seconds  # JSON of check

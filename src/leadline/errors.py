@@ -24,6 +24,7 @@ class Exit(IntEnum):
     SYSTEM_FAILED = 4
     INCONCLUSIVE = 5
     NOT_COMPARABLE = 6
+    GUARDED = 7
     BUG = 70
     INTERRUPTED = 130
 
@@ -121,6 +122,16 @@ LEFT_BEHIND = _kind(
 )
 INTERRUPTED = _kind(
     "interrupted", Exit.INTERRUPTED, "The run was stopped by a signal; it can be resumed."
+)
+GUARD_STOPPED = _kind(
+    "guard-stopped",
+    Exit.GUARDED,
+    "A limit of the plan's guard was crossed, or had no reading; the run can be resumed.",
+)
+GUARD_UNREADABLE = _kind(
+    "guard-unreadable",
+    Exit.NOT_READY,
+    "A limit of the plan's guard has no reading before the run: no answer, no sample or no number.",
 )
 PREFILL_FAILED = _kind(
     "prefill-failed", Exit.SYSTEM_FAILED, "The data to be read could not be written and verified."

@@ -387,3 +387,6 @@ def test_130_ctrl_c_outside_of_a_run(leadline: Leadline, monkeypatch: pytest.Mon
     assert said.status == 130
     # click ends the line on which the terminal wrote ^C.
     assert ERROR.fullmatch(said.err.lstrip("\n"))
+
+
+# --- 7: tests/cli/test_guard.py, and on real systems tests/real/test_guard.py ---------------------

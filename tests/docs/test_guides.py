@@ -114,3 +114,11 @@ def test_compare_cores_and_replicas(tmp_path: Path) -> None:
     page = GUIDES / "compare-cores-and-replicas.md"
     assert _files(page, tmp_path) == ["engine.yaml"]
     hold_against(page, tmp_path, least=8)
+
+
+@NEEDS_FIO
+@pytest.mark.real
+def test_guard_a_run(tmp_path: Path) -> None:
+    page = GUIDES / "guard-a-run.md"
+    assert _files(page, tmp_path) == ["guarded.yaml", "busy.yaml", "faulty.yaml"]
+    hold_against(page, tmp_path, least=7)

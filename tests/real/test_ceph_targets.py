@@ -465,3 +465,40 @@ def test_a_signal_while_labs_come_up_takes_them_down(
         assert "error[interrupted]" in said
         assert labs_there(Path(labs)) == []
     assert not (tmp_path / "runs").exists()
+
+
+GUARDED = """
+clusters: {{here: {{lab: {lab}}}}}
+targets: ["rbd:rep2"]
+guard: {{iops: 200, every: 1s, ceph_health: [HEALTH_ERR, OSDMAP_FLAGS]}}
+workloads: [{{name: w, pattern: randwrite, block_size: 4k, iodepth: 4, size: 16M}}]
+defaults: {{runtime: 4s}}
+repeats: 2
+"""
+
+
+@pytest.mark.slow
+def test_a_health_check_stops_a_guarded_run_which_goes_on_later(
+    lab: str,
+    connection: Connection,
+    process: Callable[..., Ended],
+    started: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "guarded.yaml"
+    path.write_text(GUARDED.format(lab=lab))
+    running = started("run", path)
+    runs = tmp_path / "runs"
+    wait_for(lambda: list(runs.glob("*/trials/t0001*")) if runs.exists() else None)
+    connection.mon("osd set", key="noout")
+    try:
+        _, err = running.communicate(timeout=120)
+        assert running.returncode == 7, err
+        assert "error[guard-stopped]: the guard's limit 'health of here' is crossed" in err
+        assert "OSDMAP_FLAGS: noout flag(s) set" in err
+    finally:
+        connection.mon("osd unset", key="noout")
+    # A monitor updates its checks at the next tick.
+    wait_for(lambda: "OSDMAP_FLAGS" not in connection.mon_json("health")["checks"])
+    assert process("run", "--resume", "@latest").status in (0, 1)
+    assert archive(tmp_path).complete

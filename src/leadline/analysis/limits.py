@@ -14,7 +14,7 @@ import numpy as np
 from leadline import errors
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import Selector, parse_selector
-from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.errors import LeadlineError
 from leadline.stats.effects import p_beyond
 from leadline.stats.families import LEVEL, holm
@@ -138,6 +138,8 @@ def _p_within(limit: Limit, judged: Judgement) -> float | None:
 
 def _outcome(limit: Limit, judged: Judgement, p_adjusted: float | None) -> Outcome:
     if judged.ratio is None or judged.verdict is Verdict.NOT_COMPARABLE:
+        return Outcome.UNDECIDED
+    if Reason.CAPPED_BY_BUDGET in judged.reasons:
         return Outcome.UNDECIDED
     exceeds = judged.ratio > limit.ratio if limit.above else judged.ratio < limit.ratio
     if judged.evidence is Evidence.ONE_NUMBER:

@@ -16,7 +16,7 @@ from itertools import combinations
 from leadline import errors
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.objectives import Objective, Question
-from leadline.analysis.samples import Samples, error_codes
+from leadline.analysis.samples import Samples, error_codes, merge_budgets
 from leadline.analysis.standings import (
     Pairs,
     better_than,
@@ -25,7 +25,7 @@ from leadline.analysis.standings import (
     resampled_scores,
     verdict_intervals,
 )
-from leadline.analysis.verdicts import Judgement, Pair, Reason, Sample, Verdict, judge
+from leadline.analysis.verdicts import CAP_REASONS, Judgement, Pair, Sample, Verdict, judge
 from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
@@ -204,6 +204,7 @@ class RankedNumbers:
             imported=imported,
             spread=_pooled_spread(score, weights, samples),
             capped=any(sample.capped for sample in samples),
+            budget_bps=merge_budgets(samples),
             partial=any(sample.partial for sample in samples),
         )
 
@@ -324,7 +325,7 @@ class Ranking:
         found = {
             name
             for pair, judgement in self.judgements.items()
-            if Reason.CAPPED in judgement.reasons and ranks[pair[0]] == ranks[pair[1]]
+            if CAP_REASONS & set(judgement.reasons) and ranks[pair[0]] == ranks[pair[1]]
             for name in pair
         }
         return tuple(name for name in ranks if name in found)

@@ -14,10 +14,13 @@ from leadline.archive.trial import StoredTrial
 from leadline.findings import Severity
 from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
+from leadline.plan.guard_rules import budget_of
 from leadline.stats.series import mean_standard_error_share
 
 # Findings that a limit was measured.
 CAPS = ("capped-by-limit", "flat-ceiling")
+# The finding that the limit is the budget of the plan's own guard.
+BUDGET = "capped-by-budget"
 
 
 class Samples:
@@ -52,8 +55,18 @@ class Samples:
             spread=whole[0][0].spread if len(whole) == 1 else None,
             capped=any(mark.code in CAPS for mark in figure.finding_marks)
             or self._at_requested_rate(figure, op),
+            budget_bps=self._budget_bps(figure, op),
             partial=len(known) < len(figure.trials),
         )
+
+    def _budget_bps(self, figure: MetricFigure, op: Op | None) -> float | None:
+        """Return the guard's budget of a cell that reached it; None for others."""
+        if not any(mark.code == BUDGET for mark in figure.finding_marks) or not figure.trials:
+            return None
+        plan = self._run.plan
+        workload = plan.cells[self._cell_of[figure.trials[0].trial]].workload
+        phases = [phase for phase in workload.phases if op in phase.pattern.ops]
+        return budget_of(plan.guard, workload, (phases or workload.phases)[0])
 
     def _at_requested_rate(self, figure: MetricFigure, op: Op | None) -> bool:
         """Whether the rate is the one that the workload requested: any system that can give it
@@ -108,8 +121,15 @@ def merge_samples(value: float | None, samples: Sequence[Sample]) -> Sample:
         run=",".join(sample.run for sample in samples),
         errors=tuple(dict.fromkeys(code for sample in samples for code in sample.errors)),
         capped=any(sample.capped for sample in samples),
+        budget_bps=merge_budgets(samples),
         partial=any(sample.partial for sample in samples),
     )
+
+
+def merge_budgets(samples: Sequence[Sample]) -> float | None:
+    """Return the largest budget that one of the samples reached; None without any."""
+    known = [sample.budget_bps for sample in samples if sample.budget_bps is not None]
+    return max(known, default=None)
 
 
 def error_codes(figure: MetricFigure) -> tuple[str, ...]:

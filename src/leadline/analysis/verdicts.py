@@ -58,6 +58,7 @@ class Reason(StrEnum):
     MISSING_CANDIDATE = "missing-candidate"
     ZERO = "zero"
     CAPPED = "capped"
+    CAPPED_BY_BUDGET = "capped-by-budget"
     INTERVAL_CROSSES_BAND = "interval-crosses-band"
     P_NOT_SMALL = "p-not-small"
     ACROSS_RUNS = "across-runs"
@@ -79,6 +80,10 @@ class Reason(StrEnum):
     NO_TRIAL_VALUES = "no-trial-values"
     TRIAL_NOT_POSITIVE = "trial-not-positive"
     NOISE_FLOOR = "noise-floor"
+
+
+# A limit of the measurement decided the figures.
+CAP_REASONS = frozenset({Reason.CAPPED, Reason.CAPPED_BY_BUDGET})
 
 
 class Verdict(StrEnum):
@@ -120,7 +125,8 @@ class Sample:
     `spread` is set where the only value is a published mean over `spread.number` trials (two or
     more), whose standard deviation (n - 1, in the metric's base unit) is `spread.deviation`: it is
     evidence of that many trials. `capped`: a limit was measured (findings `capped-by-limit`,
-    `flat-ceiling`), which shows no difference between systems.
+    `flat-ceiling`), which shows no difference between systems. `budget_bps`: the trials reached the
+    budget of their plan's guard, which is that of all clients in bytes per second; else None.
 
     `partial`: some trials lack a value, so that `trials` is empty.
 
@@ -138,6 +144,7 @@ class Sample:
     errors: tuple[str, ...] = ()
     spread: Spread | None = None
     capped: bool = False
+    budget_bps: float | None = None
     partial: bool = False
     by_run: tuple[tuple[float, ...], ...] = ()
 
@@ -300,10 +307,26 @@ def _estimates(drafts: Sequence[_Draft]) -> dict[int, Estimate]:
 
 def _without_caps(pair: Pair, judgement: Judgement) -> Judgement:
     """A limit of the measurement makes figures the same, whatever the systems can do: no tie."""
+    comparable = judgement.verdict is not Verdict.NOT_COMPARABLE
+    if comparable and _hidden_by_budget(pair, judgement.verdict):
+        reasons = (Reason.CAPPED_BY_BUDGET.value, *judgement.reasons)
+        return replace(judgement, verdict=Verdict.INCONCLUSIVE, reasons=reasons, trials_needed=None)
     if judgement.verdict is not Verdict.SAME or not (pair.baseline.capped or pair.candidate.capped):
         return judgement
     reasons = (Reason.CAPPED.value, *judgement.reasons)
     return replace(judgement, verdict=Verdict.INCONCLUSIVE, reasons=reasons, trials_needed=None)
+
+
+def _hidden_by_budget(pair: Pair, verdict: Verdict) -> bool:
+    """Whether the budget of a guard decided the figures. The rate of a system at its budget is the
+    least that it can do: it may be the better one, never the worse one or the same. Latencies
+    compare at one load: with one budget that both reached."""
+    baseline, candidate = pair.baseline.budget_bps, pair.candidate.budget_bps
+    if pair.metric.is_latency:
+        return baseline != candidate
+    if verdict in (Verdict.BETTER, Verdict.WORSE):
+        return (baseline if verdict is Verdict.BETTER else candidate) is not None
+    return baseline is not None or candidate is not None
 
 
 def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:

@@ -36,6 +36,7 @@ CREATED = "created.jsonl"
 INVENTORY = "inventory"
 REDACTIONS = "redactions.json"
 PREFILL = "prefill"
+GUARD = "guard"
 
 TRIAL_RECORD = "trial.json"
 DERIVED = "derived.json"
@@ -74,6 +75,11 @@ def volume_prefix(number: int) -> str:
 def stacks_file(session: str) -> str:
     """Path of the record of the layers below the targets of a session."""
     return f"{INVENTORY}/{session}-layers.json"
+
+
+def guard_file(session: str) -> str:
+    """Path of the readings of a session's guard."""
+    return f"{GUARD}/{session}.jsonl"
 
 
 def target_folder(session: str, number: int) -> str:

@@ -34,6 +34,8 @@ from leadline.archive.records import (
 from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.files import read_content
+from leadline.formats.guard_readings import GuardReading, MissedReading, parse_guard_readings
+from leadline.formats.result import FormatError
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.host import HostInventory
 from leadline.inventory.kubernetes.kinds import holds_kubernetes
@@ -182,6 +184,26 @@ class Run:
         if unknown:
             raise damaged(f"{min(unknown)!r} has layers, and the plan lacks that target", self.path)
         return found
+
+    @cached_property
+    def guard_readings(self) -> tuple[GuardReading | MissedReading, ...]:
+        """The readings of the guard's limits in all sessions, in the order of their time. A line
+        that a killed session left unfinished is left out.
+
+        Raises LeadlineError(`archive-damaged`).
+        """
+        folder = self._own(self.path / layout.GUARD)
+        found: list[GuardReading | MissedReading] = []
+        for path in sorted(folder.glob("*.jsonl")):
+            try:
+                content = read_content(path)
+            except OSError as error:
+                raise unreadable(error, path) from error
+            try:
+                found += parse_guard_readings(content[: content.rfind(b"\n") + 1])
+            except FormatError as error:
+                raise damaged(error.fact, path) from error
+        return tuple(sorted(found, key=lambda reading: reading.at))
 
     def system_dumps(self, moment: Literal["start", "end"], name: str) -> dict[str, bytes]:
         """Read the raw dumps of a cluster at the start or end of the run; empty without any.

@@ -45,10 +45,12 @@ class TrialStatus(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """The status of a run. `running` without a process: it was killed."""
+    """The status of a run. `running` without a process: it was killed. `stopped-by-guard`: a limit
+    of its plan was crossed."""
 
     RUNNING = "running"
     INTERRUPTED = "interrupted"
+    GUARDED = "stopped-by-guard"
     COMPLETE = "complete"
 
 

@@ -42,6 +42,9 @@ class Verification:
         return not self.problems
 
 
+_ENDS = {RunStatus.INTERRUPTED: "interrupted", RunStatus.GUARDED: "stopped by its guard"}
+
+
 def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     """Re-check every checksum and recompute every derived number of every attempt from raw.
 
@@ -64,8 +67,8 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
             problems.append(Discrepancy(path=layout.CREATED, message=message))
     if manifest.status is not RunStatus.COMPLETE:
         message = (
-            "the run was interrupted; `leadline run --resume` goes on with it"
-            if manifest.status is RunStatus.INTERRUPTED
+            f"the run was {_ENDS[manifest.status]}; `leadline run --resume` goes on with it"
+            if manifest.status in _ENDS
             else "the run is not sealed: it is still going on, or was killed; "
             "`leadline run --resume` goes on with it"
         )

@@ -193,6 +193,14 @@ class RunWriter:
         """The number of this session, from 1; a resumed run has several."""
         return len(self._manifest.sessions)
 
+    def make_guard_file(self) -> Path:
+        """Make the file of the readings of this session's guard."""
+        place = self.path / layout.guard_file(f"{self.session:03d}")
+        with archive_errors(self.path):
+            layout.make_folders(place.parent)
+            place.touch()
+        return place
+
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
         with archive_errors(self.path):
             folder = self.path / layout.INVENTORY

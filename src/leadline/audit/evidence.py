@@ -27,6 +27,7 @@ from leadline.formats.watch_records import HostSample, MissedHostSample
 from leadline.formats.zfs.stream import StreamReport
 from leadline.inventory.layer import Layer
 from leadline.metrics import PERCENTILES, Op
+from leadline.plan.guard import Guard
 from leadline.plan.models import Cell
 
 
@@ -430,11 +431,12 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class CellEvidence:
-    """One cell with all its trials in run order."""
+    """One cell with all its trials in run order, and the guard of the plan."""
 
     place: Place
     cell: Cell
     trials: tuple[TrialEvidence, ...]
+    guard: Guard | None = None
 
     @property
     def sound(self) -> tuple[TrialEvidence, ...]:

@@ -73,7 +73,7 @@ def run_evidence(run: Run) -> RunEvidence:
             )
             for trial in planned.get(number, ())
         )
-        cells.append(CellEvidence(place=place, cell=cell, trials=trials))
+        cells.append(CellEvidence(place=place, cell=cell, trials=trials, guard=run.plan.guard))
     return RunEvidence(place=Place(), cells=tuple(cells))
 
 

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from leadline.cli.options import format_option, plan_options, power_of, runs_option
-from leadline.cli.output import echo_rendered
+from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit
 from leadline.plan.expand import follow_up_bound
+from leadline.plan.faults import nearest_word
 from leadline.plan.footprint import shared_layouts, target_footprint
 from leadline.plan.groups import Demand, peak_demand, planned_groups
+from leadline.plan.guard import Guard
+from leadline.plan.guard_rules import guarded_course
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.target_url import Access, TargetKind, VolumeRequest
 from leadline.text import count_text, shortened, visible
-from leadline.units import format_block_size, format_duration, format_size
+from leadline.units import (
+    format_bandwidth,
+    format_block_size,
+    format_duration,
+    format_iops,
+    format_size,
+)
 
 if TYPE_CHECKING:
     from leadline.analysis.power import CellPower, Power
@@ -32,8 +42,8 @@ def command(plan: Path | None, runs: Path, output: str, **given: object) -> Exit
     """Show what a plan would do: every cell, the time, and the bytes it would write.
 
     All faults of a plan are reported at once, each with its line and the nearest valid name.
-    Nothing is touched; targets are not looked at. With --detect it shows how many trials each
-    cell needs.
+    Nothing is touched; targets are not looked at. The queries of a `guard:` are sent to their
+    Prometheus once. With --detect it shows how many trials each cell needs.
 
     \b
     Example:
@@ -53,9 +63,15 @@ def command(plan: Path | None, runs: Path, output: str, **given: object) -> Exit
     if output == "json":
         from leadline.report.answers.run import check_output
 
-        echo_rendered(check_output(checked, power).to_json())
+        course = None
+        if checked.guard is not None:
+            course = guarded_course(checked, checked.guard, datetime.now(UTC))
+        echo_rendered(check_output(checked, power, course).to_json())
     else:
         echo_rendered(describe(checked, power))
+    if checked.guard is not None:
+        for line in _read_limits(checked.guard):
+            echo_line(line, err=True)
     return Exit.ANSWERED
 
 
@@ -94,6 +110,8 @@ def describe(plan: Plan, power: Power | None = None) -> str:
     ]
     lines += [_later(plan, follow_up) for follow_up in plan.follow_ups]
     lines += describe_groups(plan)
+    if plan.guard is not None:
+        lines += _describe_guard(plan, plan.guard)
     for (cluster, pool), layout in shared_layouts(plan).items():
         parts = ", ".join(
             f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()
@@ -126,6 +144,45 @@ def describe(plan: Plan, power: Power | None = None) -> str:
     if power is not None:
         lines += _power_lines(power, plan)
     return "\n".join(map(visible, lines))
+
+
+def _describe_guard(plan: Plan, guard: Guard) -> list[str]:
+    """The guard, and what it makes of a run that starts now."""
+    from leadline.audit.rules.cluster_not_healthy import CHECKS
+    from leadline.report.pages.run.guard import guard_rows
+
+    lines = [f"guard: {key}: {text}" for key, text in guard_rows(guard)]
+    course = guarded_course(plan, guard, datetime.now(UTC))
+    if course.peak_iops is not None and course.peak_bps is not None:
+        lines.append(
+            f"guard: peak {format_iops(course.peak_iops)} IOPS, "
+            f"{format_bandwidth(course.peak_bps)} MiB/s, prefill included"
+        )
+    if guard.quiet_hours:
+        ends = f"{course.ends.astimezone():%a %d %b %H:%M}"
+        lines.append(
+            f"guard: a run that starts now waits {format_duration(round(course.waits_s))} for "
+            f"quiet hours, and ends about {ends} without its set-up"
+        )
+    known = ("HEALTH_ERR", "HEALTH_WARN", *CHECKS)
+    for code in guard.ceph_health:
+        # Each type of the CRUSH map has a code: OSD_HOST_DOWN, OSD_RACK_DOWN.
+        if code not in known and not (code.startswith("OSD_") and code.endswith("_DOWN")):
+            near = nearest_word(code, known)
+            hint = f"; did you mean {near}?" if near else ""
+            lines.append(f"guard: {code} is no health check that this version knows{hint}")
+    return lines
+
+
+def _read_limits(guard: Guard) -> Iterator[str]:
+    """Read the limits on Prometheus; a line for each. Raises LeadlineError where one has no
+    reading: the run would be refused."""
+    from leadline.runner.guard import QueryLimit, require_reading
+
+    for limit in map(QueryLimit, guard.prometheus):
+        reading = require_reading(limit)
+        state = "CROSSED, the run would be refused" if reading.crossed else "kept"
+        yield f"guard: {limit.name} is {reading.text} now, stops {limit.text}: {state}"
 
 
 def _where(request: VolumeRequest) -> str:

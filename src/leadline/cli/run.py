@@ -35,6 +35,7 @@ from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
+from leadline.runner.guard import HealthLimit, Limit, QueryLimit, RunGuard
 from leadline.runner.ports import Engines, Job
 from leadline.runner.prepared import (
     PreparedTarget,
@@ -44,8 +45,8 @@ from leadline.runner.prepared import (
     prepare_targets,
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
-from leadline.runner.trial import now
-from leadline.targets.ceph_cluster import open_clusters, used_clusters
+from leadline.runner.trial import now, within_budget
+from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
 from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
 from leadline.targets.preview import preview_location
 from leadline.text import count_text, visible
@@ -167,6 +168,9 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             overwrite=options.overwrite,
             note=note,
         )
+        guard = _guard(loaded, clusters, stop, observe)
+        if guard is not None:
+            guard.require()
         if resume is not None:
             run = find_run(resume, runs)
             to_do = _to_do(run, retry_failed=retry_failed)
@@ -205,6 +209,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                     writer=writer,
                     stop=stop,
                     observe=observe,
+                    guard=guard,
                 )
             )
         finally:
@@ -249,6 +254,26 @@ class RunOptions:
     overwrite: tuple[str, ...]
     dry_run: bool
     replay: Path | None
+
+
+def _guard(
+    plan: Plan, clusters: Mapping[str, OpenCluster], stop: StopRequest, observe: Observer
+) -> RunGuard | None:
+    """The guard of the plan, with its limits on these Ceph clusters and on Prometheus."""
+    guard = plan.guard
+    if guard is None:
+        return None
+    from leadline.report.pages.run.guard import guard_rows
+
+    for key, text in guard_rows(guard):
+        observe(Noted(message=f"guard: {key}: {text}"))
+    limits: list[Limit] = [QueryLimit(asked) for asked in guard.prometheus]
+    if guard.ceph_health:
+        limits += [
+            HealthLimit(name, guard.ceph_health, cluster.health)
+            for name, cluster in clusters.items()
+        ]
+    return RunGuard(guard, limits, stop, lambda sentence: observe(Noted(message=sentence)))
 
 
 @contextmanager
@@ -345,7 +370,8 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         target = plan.target(cell.target)
         location = preview_location(plan, target)
         engine = engines.engine_for(cell.workload, target.parsed.kind)
-        text = engine.job_text(engine.likely(cell.workload, location), location, trial.seed)
+        workload = within_budget(cell.workload, location, plan.guard)
+        text = engine.job_text(engine.likely(workload, location), location, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)
         line = shlex.join(engine.command(job, Path("TRIAL")))
         parts.append(visible(f"# {trial.id} {cell.label}, repeat {trial.block + 1}"))

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from leadline.plan.expectations import Expectation
+from leadline.plan.guard import Guard
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
 from leadline.plan.matrix import Dimension, matrix_faults
@@ -314,7 +315,8 @@ class ProfileDocument(Model):
 
 class PlanDocument(Model):
     """A plan file. `labels` are those of every target: what sets this run apart from others.
-    `matrix` multiplies targets and workloads, `budget` limits what is held at the same time."""
+    `matrix` multiplies targets and workloads, `budget` limits what is held at the same time,
+    `guard` protects a system that other people use."""
 
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
@@ -324,6 +326,7 @@ class PlanDocument(Model):
     targets: tuple[TargetDocument, ...]
     matrix: dict[LabelWord, Dimension] = Field(default_factory=dict)
     budget: BudgetDocument | None = None
+    guard: Guard | None = None
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
     workloads: tuple[WorkloadDocument, ...] = ()

@@ -102,6 +102,7 @@ def expand(
         drop_caches=document.drop_caches,
         grace_s=document.grace,
         expect=document.expect,
+        guard=document.guard,
     )
     if document.budget is None:
         return plan

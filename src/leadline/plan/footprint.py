@@ -11,6 +11,8 @@ from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
 
 # Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"
+# The block size in which data is written before trials.
+PREFILL_BLOCK = 1 << 20
 
 
 def client_job(client: int, job: int | str) -> str:
@@ -26,7 +28,8 @@ class Footprint:
     where its jobs share one, and every client has its own files. `span`: the same for a device,
     where job k starts at k x size, and each client after the previous one. `job_file_bytes`: what
     the user's largest job file creates. `clients`: the highest number of load generators, 0 without
-    any. `streams`: a workload sends all data of the target and receives a copy.
+    any. `streams`: a workload sends all data of the target and receives a copy. `limit_bps`: the
+    most bytes per second that the prefill may write there, by the guard's budget.
     """
 
     files: Mapping[str, int]
@@ -35,6 +38,7 @@ class Footprint:
     writes: bool
     clients: int = 0
     streams: bool = False
+    limit_bps: float | None = None
 
     @property
     def total_bytes(self) -> int:

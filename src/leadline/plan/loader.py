@@ -50,6 +50,8 @@ from leadline.plan.faults import (
     take_errors,
 )
 from leadline.plan.groups import over_budget
+from leadline.plan.guard import Guard, PrometheusLimit
+from leadline.plan.guard_rules import guard_faults
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
@@ -304,7 +306,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     found = (small_volumes, mixed_lifecycles, unfit_sharing, over_budget)
     for name, sentence in (pair for rule in found for pair in rule(plan)):
         faults.add(("targets", entry[name]), sentence)
-    for place, sentence in unfit_runners(plan):
+    for place, sentence in (*unfit_runners(plan), *guard_faults(plan)):
         faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
@@ -326,7 +328,24 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
-    return document.model_copy(update={"clusters": clusters})
+    return document.model_copy(
+        update={"clusters": clusters, "guard": _located_guard(document.guard, base)}
+    )
+
+
+def _located_guard(guard: Guard | None, base: Path) -> Guard | None:
+    if guard is None:
+        return None
+    limits = []
+    for limit in guard.prometheus:
+        named = {key: getattr(limit, key) for key in ("token_file", "ca_file")}
+        found = {
+            key: str((base / Path(path).expanduser()).absolute())
+            for key, path in named.items()
+            if path
+        }
+        limits.append(limit.model_copy(update=found))
+    return guard.model_copy(update={"prometheus": tuple(limits)})
 
 
 def _read(path: Path) -> Positioned:
@@ -394,6 +413,8 @@ def _keys_at(path: KeyPath) -> list[str]:
         "defaults": DefaultsDocument,
         "clusters": ClusterDocument,
         "budget": BudgetDocument,
+        "guard": Guard,
+        "prometheus": PrometheusLimit,
         "detect": DetectDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
@@ -404,7 +425,7 @@ def _keys_at(path: KeyPath) -> list[str]:
     for part in path:
         if isinstance(part, str):
             model = below.get(part, model)
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _profiles(raw: Mapping[str, Any], faults: Faults) -> list[ProfileDocument]:

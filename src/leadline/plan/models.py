@@ -21,6 +21,7 @@ from pydantic import (
 from leadline.metrics import Metric, Op
 from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
+from leadline.plan.guard import Guard
 from leadline.plan.lab import LabDescription
 from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
 from leadline.units import format_latency, parse_duration
@@ -148,6 +149,8 @@ class Phase(Model):
 
     `rate_iops` makes an open loop: the I/Os per second that each client offers, reads and writes
     together, as a Poisson process. None is a closed loop: the next I/O starts when one completes.
+    `limit_bps` are the most bytes per second of each client, its part of the guard's budget; it is
+    set for an execution only, since cells of different budgets are the same cells.
     """
 
     name: Name
@@ -160,6 +163,7 @@ class Phase(Model):
     fsync: int = Field(default=0, ge=0)
     rate_iops: float | None = Field(default=None, gt=0)
     sharing: Sharing | None = Field(default=None, exclude_if=_is_unset)
+    limit_bps: float | None = Field(default=None, gt=0, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
@@ -176,6 +180,14 @@ class Phase(Model):
     def stretch(self) -> int:
         """Bytes of one client's data, those of its jobs together."""
         return self.size if self.sharing is Sharing.ONE_FILE else self.numjobs * self.size
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The parts of reads and of writes in the I/Os."""
+        reads = 1.0 if self.pattern.reads else 0.0
+        if len(self.pattern.ops) == 2:
+            reads = (50 if self.read_share is None else self.read_share) / 100
+        return reads, 1 - reads
 
     @property
     def part(self) -> int:
@@ -486,6 +498,7 @@ class Plan(Model):
     detect: Detect | None = Field(default=None, exclude_if=_is_unset)
     budget: Budget | None = Field(default=None, exclude_if=_is_unset)
     groups: tuple[Group, ...] = Field(default=(), exclude_if=lambda given: not given)
+    guard: Guard | None = Field(default=None, exclude_if=_is_unset)
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -547,7 +560,7 @@ class Plan(Model):
 
 
 # Share of the offered rate that an open loop must reach, for the engine that ends a trial and for
-# the audit.
+# the audit; and the share of a budget from which a rate is that of the budget.
 
 REACHED_SHARE = 0.95
 # A Poisson count has the square root of its mean as standard deviation; three are taken as chance.

@@ -270,6 +270,7 @@ _REASONS = {
     Reason.MISSING_CANDIDATE: "the candidate has no number",
     Reason.ZERO: "a number of zero has no ratio",
     Reason.CAPPED: NO_DIFFERENCE,
+    Reason.CAPPED_BY_BUDGET: "a system reached the budget of its guard and may do more",
     Reason.INTERVAL_CROSSES_BAND: "the interval crosses the equivalence margin",
     Reason.P_NOT_SMALL: "significant alone, not among so many cells (adjusted p above 5 %)",
     Reason.ACROSS_RUNS: "two runs: the interval includes the variation between runs",

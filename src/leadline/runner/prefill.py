@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.raw import read_output
@@ -9,6 +11,8 @@ from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.metrics import Op
+from leadline.plan.footprint import PREFILL_BLOCK
+from leadline.plan.models import Plan
 from leadline.runner.events import PrefillEnded, PrefillStarted
 from leadline.runner.ports import Execution, Job, RemoteVolumes, Shape
 from leadline.runner.prepared import PreparedTarget, RunRequest
@@ -42,10 +46,14 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     if isinstance(location, RemoteVolumes):
         copies = len(location.volumes) if location.sharing is None else 1
         location = location.for_prefill
+    limit_bps = _limit_bps(request.plan)
+    if limit_bps is not None:
+        volumes = len(location.volumes) if isinstance(location, RemoteVolumes) else 1
+        footprint = replace(footprint, limit_bps=limit_bps / volumes)
     job = Job(
         text=engine.prefill_text(footprint, location, target.direct),
         location=location,
-        bound_s=_bound_s(size),
+        bound_s=_bound_s(size, footprint.limit_bps),
         clients=footprint.clients,
     )
     execution, written = _execute(request, target, job, place)
@@ -90,8 +98,14 @@ def _lay_out_job_files(request: RunRequest, target: PreparedTarget, place: str) 
             )
 
 
-def _bound_s(size: int) -> float:
-    return max(LEAST_BOUND_S, size / SLOWEST_BPS)
+def _limit_bps(plan: Plan) -> float | None:
+    """The bytes per second that the guard allows to a prefill."""
+    return plan.guard.budget_bps(PREFILL_BLOCK) if plan.guard is not None else None
+
+
+def _bound_s(size: int, limit_bps: float | None = None) -> float:
+    slowest_bps = SLOWEST_BPS if limit_bps is None else min(SLOWEST_BPS, limit_bps / 2)
+    return max(LEAST_BOUND_S, size / slowest_bps)
 
 
 def _execute(

@@ -17,6 +17,7 @@ from leadline.plan.footprint import Footprint, target_footprint
 from leadline.plan.groups import planned_groups
 from leadline.plan.models import Cell, JobFile, LeftOut, Plan, Trial, Workload
 from leadline.runner.events import Observer, StopRequest
+from leadline.runner.guard import RunGuard
 from leadline.runner.ports import Engine, Engines, Journal, Location, System, TargetAdapter
 
 
@@ -88,6 +89,13 @@ class RunRequest:
     writer: RunWriter
     stop: StopRequest
     observe: Observer
+    guard: RunGuard | None = None
+
+    def admit(self, takes_s: float) -> bool:
+        """Wait until the guard lets work of `takes_s` seconds begin; False where the run stops."""
+        if self.guard is not None:
+            return self.guard.admit(takes_s)
+        return not self.stop.requested
 
     def target(self, name: str) -> PreparedTarget:
         return next(target for target in self.targets if target.name == name)

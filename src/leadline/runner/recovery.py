@@ -54,7 +54,7 @@ def run_again(
                 raise
             request.observe(Noted(message=f"{target.name} stays lost: {error.fact}"))
             break
-        if request.stop.requested:
+        if not request.admit(first.asked_s):
             break
         record = run_attempt(attempt)
     return record

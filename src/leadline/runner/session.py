@@ -28,6 +28,7 @@ from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
 from leadline.plan.expand import Outcomes, TrialOutcome, grow_plan, next_cells, waiting_targets
 from leadline.plan.groups import PlannedGroup, planned_groups, target_demand
+from leadline.plan.guard_rules import prefill_s
 from leadline.plan.models import Cell, Group, Plan, Trial
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Noted, RunStarted
@@ -66,21 +67,32 @@ def run_session(request: RunRequest) -> Outcome:
     writer.write_inventory("start", host)
     _capture("start", request)
     session = _Session(request)
+    guard = request.guard
     try:
+        if guard is not None and guard.limits:
+            guard.begin(writer.make_guard_file())
         session.run()
     finally:
+        if guard is not None:
+            guard.end()
         left = session.release_all()
     writer.write_inventory("end", host_inventory(plan.targets, fio))
     _capture("end", request)
     unfinished = request.stop.requested or bool(session.failed) or bool(writer.run.to_do())
     status = RunStatus.INTERRUPTED if unfinished else RunStatus.COMPLETE
+    failed = session.failed
+    problem = _one_problem(failed)
+    if guard is not None and guard.problem is not None:
+        status, problem = RunStatus.GUARDED, guard.problem
+        # What the request to stop ended is no failure of its own.
+        failed = [problem, *(error for error in failed if error.kind is not errors.INTERRUPTED)]
     problems = [Problem(code=errors.LEFT_BEHIND.code, fact=sentence) for sentence in left]
-    problems += [problem_from(error) for error in session.failed]
+    problems += [problem_from(error) for error in failed]
     writer.seal(status, ended_at=now(), problems=tuple(problems))
     return Outcome(
         status=status,
         records=tuple(session.records),
-        problem=_one_problem(session.failed),
+        problem=problem,
         left=tuple(left),
     )
 
@@ -256,6 +268,8 @@ class _Session:
         return left + [sentence for system in request.systems for sentence in system.leave()]
 
     def _run_group(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
+        if not self._request.admit(0.0):
+            return
         self._acquire(targets)
         # Held again for another repeat, a target needs its data again.
         again = planned.group.blocks and planned.trials
@@ -290,7 +304,7 @@ class _Session:
         """Prefill targets, then wait until none of the writes disturbs trials."""
         request = self._request
         for target in targets:
-            if not request.stop.requested:
+            if request.admit(prefill_s(request.plan, target.name)):
                 prefill_anew(request, target, before=before)
         written_at_s = time.monotonic()
         for target in targets:
@@ -325,10 +339,14 @@ class _Session:
             cell = plan.cells[trial.cell]
             target = request.target(cell.target)
             if target.adapter.fresh and target.name in used:
+                if not request.admit(prefill_s(plan, target.name)):
+                    return
                 target.adapter.renew()
                 prefill_anew(request, target, before=trial.id)
                 if plan.prefill and not request.stop.requested:
                     target.adapter.settle(time.monotonic())
+            if not request.admit(cell.workload.duration_s):
+                return
             used.add(target.name)
             self._left_s -= cell.workload.duration_s
             self._number += 1

@@ -23,10 +23,19 @@ from leadline.archive.records import (
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
+from leadline.plan.guard import Guard
+from leadline.plan.guard_rules import limited
 from leadline.plan.models import Cell, Trial, Workload
 from leadline.probes.host import CpuTimes, processor_between
 from leadline.runner.events import TrialEnded, TrialProgress, TrialStarted
-from leadline.runner.ports import Engine, Execution, Job, Location, RemoteVolumes
+from leadline.runner.ports import (
+    Engine,
+    Execution,
+    Job,
+    Location,
+    RemoteVolumes,
+    problem_from,
+)
 from leadline.runner.prefill import SLOWEST_BPS
 from leadline.runner.prepared import PreparedTarget, RunRequest
 
@@ -53,6 +62,8 @@ class TrialRequest:
 def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
     """Run one trial into the archive. A failure is in the record and is never raised."""
     trial, cell, target = request.trial, request.cell, request.target
+    if run.guard is not None:
+        run.guard.trial = trial.id
     asked_s = cell.workload.duration_s
     engine = target.engine_for(cell.workload)
     run.observe(
@@ -72,7 +83,8 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
         conditions = _prepare(run, cell, target)
         before = CpuTimes.now()
         if conditions.problem is None:
-            job = make_job(engine, cell.workload, target.location, trial.seed, bound_s)
+            workload = within_budget(cell.workload, target.location, run.plan.guard)
+            job = make_job(engine, workload, target.location, trial.seed, bound_s)
             execution = _execute(run, target, engine, job, folder)
         else:
             execution = Execution(
@@ -116,6 +128,8 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
             problem=execution.problem,
         )
         RunWriter.write_trial(folder, record)
+    if run.guard is not None:
+        run.guard.trial = ""
     run.observe(TrialEnded(record=record, derived=derived))
     return record
 
@@ -136,6 +150,14 @@ def trial_bound_s(workload: Workload, grace_s: float) -> float:
     if workload.streams:
         bound_s += sum(phase.size for phase in workload.phases) / SLOWEST_BPS
     return bound_s
+
+
+def within_budget(workload: Workload, location: Location, guard: Guard | None) -> Workload:
+    """The workload with each client's part of the guard's budget."""
+    clients = max(1, workload.generators)
+    if isinstance(location, RemoteVolumes):
+        clients = min(workload.clients or len(location.volumes), len(location.volumes))
+    return limited(workload, guard, clients)
 
 
 def make_job(
@@ -210,12 +232,16 @@ def _execute(
     """Execute a job while a watch records the target's own system."""
     watch = target.adapter.watch(folder)
     try:
-        return engine.execute(
+        execution = engine.execute(
             job, folder, run.stop, lambda progress: run.observe(TrialProgress(iops=progress.iops))
         )
     finally:
         if watch is not None:
             watch.stop()
+    stopped = run.guard.problem if run.guard is not None else None
+    if stopped is not None and execution.status is TrialStatus.INTERRUPTED:
+        return replace(execution, problem=problem_from(stopped))
+    return execution
 
 
 def _derive(execution: Execution, engine: Engine, folder: Path) -> tuple[Execution, Derived | None]:

@@ -73,6 +73,21 @@ class OpenCluster:
         """As `_watching`: dumps of many OSDs would delay the samples of health."""
         return Connection(self.access, timeout_s=_COMMAND_S)
 
+    @cached_property
+    def _guarding(self) -> Connection:
+        """As `_watching`: the guard must not wait for other commands."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    def health(self) -> tuple[str, dict[str, str]]:
+        """The status of the cluster's health, and the message of each check that is not muted."""
+        answer = self._guarding.mon_json("health")
+        checks = {
+            code: str(check.get("summary", {}).get("message", ""))
+            for code, check in answer.get("checks", {}).items()
+            if not check.get("muted")
+        }
+        return str(answer["status"]), checks
+
     def inventory(self) -> CephInventory:
         """The present state of the cluster."""
         return cluster_inventory(capture(self.connection))
@@ -235,7 +250,7 @@ class OpenCluster:
 
     def close(self) -> None:
         """Close all connections and remove temporary files."""
-        for name in ("connection", "_watching", "_counting"):
+        for name in ("connection", "_watching", "_counting", "_guarding"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         self._folder.cleanup()
@@ -302,6 +317,8 @@ def access_of(cluster: Cluster) -> CephAccess:
 
 
 def used_clusters(plan: Plan) -> tuple[Cluster, ...]:
-    """The clusters of the plan's targets."""
+    """The clusters of the plan's targets, and the Ceph clusters whose health the guard reads."""
     used = {target.cluster for target in plan.targets}
+    if plan.guard is not None and plan.guard.ceph_health:
+        used |= {cluster.name for cluster in plan.clusters if cluster.kubernetes is None}
     return tuple(cluster for cluster in plan.clusters if cluster.name in used)

@@ -89,3 +89,38 @@ def test_figures_at_a_cap_are_no_tie() -> None:
         assert found.trials_needed is None
     faster = Sample(value=900.0, trials=(900.0, 901.0, 899.0), blocks=(7, 8, 9))
     assert judged(capped, faster).verdict is Verdict.BETTER
+
+
+def at_budget(value: float, budget_bps: float | None, first: int) -> Sample:
+    trials = (value, value * 1.002, value * 0.998)
+    blocks = (first, first + 1, first + 2)
+    return Sample(value=value, trials=trials, blocks=blocks, budget_bps=budget_bps)
+
+
+@pytest.mark.parametrize(
+    ("metric", "baseline", "candidate", "verdict"),
+    [
+        # A rate at its budget is the least that a system can do.
+        (Metric.IOPS, (500.0, 2e6), (500.0, 2e6), Verdict.INCONCLUSIVE),
+        (Metric.IOPS, (500.0, 2e6), (500.0, None), Verdict.INCONCLUSIVE),
+        (Metric.IOPS, (500.0, 2e6), (1000.0, 4e6), Verdict.INCONCLUSIVE),
+        (Metric.IOPS, (500.0, 2e6), (1000.0, None), Verdict.INCONCLUSIVE),
+        (Metric.IOPS, (500.0, 2e6), (300.0, None), Verdict.WORSE),
+        (Metric.IOPS, (300.0, None), (500.0, 2e6), Verdict.BETTER),
+        # Latencies compare at one load.
+        (Metric.LATENCY_MEAN, (2e-3, 2e6), (1e-3, 2e6), Verdict.BETTER),
+        (Metric.LATENCY_MEAN, (2e-3, 2e6), (2e-3, 2e6), Verdict.SAME),
+        (Metric.LATENCY_MEAN, (2e-3, 2e6), (1e-3, None), Verdict.INCONCLUSIVE),
+        (Metric.LATENCY_MEAN, (2e-3, 2e6), (1e-3, 4e6), Verdict.INCONCLUSIVE),
+    ],
+)
+def test_the_budget_of_a_guard_is_no_result_of_a_system(
+    metric: Metric,
+    baseline: tuple[float, float | None],
+    candidate: tuple[float, float | None],
+    verdict: Verdict,
+) -> None:
+    pair = Pair(metric=metric, baseline=at_budget(*baseline, 1), candidate=at_budget(*candidate, 4))
+    (found,) = judge([pair])
+    assert found.verdict is verdict
+    assert (found.reasons[0] == "capped-by-budget") is (verdict is Verdict.INCONCLUSIVE)

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from leadline.archive import layout
+from leadline.archive.reader import Run
 from leadline.archive.records import Extent, Problem, Processor, Session, TrialStatus
 from leadline.audit.registry import audit
 from leadline.findings import Finding, Severity
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
 from leadline.metrics import Op
-from leadline.plan.models import Pattern
+from leadline.plan.guard import Guard
+from leadline.plan.models import Cell, Pattern
 from tests.conftest import ROOT
 from tests.unit.audit.audit_archives import SPAN, Judge, Stored, build, cell
 
@@ -512,3 +515,27 @@ def test_clock_stepped_fires_in_both_directions(
 @pytest.mark.parametrize("ended_at", ["2026-11-21T00:00:05.9Z", "", "yesterday"])
 def test_clock_stepped_is_silent_on_a_slew_and_without_a_time(judge: Judge, ended_at: str) -> None:
     assert not of("clock-stepped", judge(Stored(record={"ended_at": ended_at})))
+
+
+def guarded(folder: Path, stored: Stored, one: Cell | None = None, **guard: Any) -> list[Finding]:
+    """The findings of capped-by-budget on a run of one trial with a guard."""
+    run = build(folder, {"a": (one or cell(), [stored])})
+    plan = run.plan.model_copy(update={"guard": Guard(**guard)})
+    (folder / layout.PLAN).write_bytes(layout.encode(plan))
+    return of("capped-by-budget", audit(Run(folder)))
+
+
+def test_capped_by_budget_fires_where_the_rate_is_the_budget(tmp_path: Path) -> None:
+    (found,) = guarded(tmp_path / "iops", rate(499.0, 4096), iops=500)
+    assert (found.workload, found.severity) == ("randread", Severity.WARNING)
+    assert found.evidence["budget_iops"] == 500
+    assert guarded(tmp_path / "bytes", rate(499.0, 4096), bandwidth=500 * 4096)
+
+
+def test_capped_by_budget_is_silent_on_a_slower_target(tmp_path: Path) -> None:
+    assert not guarded(tmp_path / "slow", rate(430.0, 4096), iops=500)
+    phase = cell().workload.phases[0].model_copy(update={"rate_iops": 499.0})
+    workload = cell().workload.model_copy(update={"phases": (phase,)})
+    open_loop = cell().model_copy(update={"workload": workload})
+    assert not guarded(tmp_path / "open", rate(499.0, 4096), open_loop, iops=500)
+    assert not of("capped-by-budget", audit(build(tmp_path / "no", {"a": (cell(), [Stored()])})))

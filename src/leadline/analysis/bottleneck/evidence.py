@@ -18,7 +18,9 @@ from leadline.formats.json_lines import Missed
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Cell, Target
+from leadline.plan.guard import Guard
+from leadline.plan.guard_rules import budget_of
+from leadline.plan.models import REACHED_SHARE, Cell, Target, Workload
 from leadline.plan.target_url import TargetKind
 
 # Share of the data of I/Os that crosses a network link at least once if the target is remote.
@@ -209,8 +211,22 @@ def levels_evidence(run: Run, target: str, workload: str) -> Mapping[str, LevelE
             more = [rate for other, rate in rates.items() if _heavier(run.plan.cells[other], cell)]
             evidence = replace(evidence, more_iops=max(more, default=None))
             evidence = _of_median_trial(evidence, cell, seen[number], pool)
+            evidence = _within_budget(evidence, cell.workload, run.plan.guard)
         found[cell.level] = evidence
     return found
+
+
+def _within_budget(
+    evidence: LevelEvidence, workload: Workload, guard: Guard | None
+) -> LevelEvidence:
+    """The evidence of a level that reached the guard's budget as one of a rate that was offered:
+    more I/Os in flight were not allowed."""
+    for phase in workload.phases[:1]:
+        budget_bps = budget_of(guard, workload, phase)
+        iops = None if budget_bps is None else budget_bps / phase.block_size
+        if iops is not None and evidence.iops is not None and evidence.iops >= REACHED_SHARE * iops:
+            return replace(evidence, asked=None, offered_iops=iops)
+    return evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leadline.archive.records import TrialStatus
+from leadline import errors
+from leadline.archive.records import TrialRecord, TrialStatus
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
@@ -21,7 +22,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
         yield RuleFinding(
             severity=Severity.ERROR,
             evidence={"wall_s": record.wall_s, "asked_s": record.asked_s},
-            message=f"The trial was interrupted after {record.wall_s:.1f} s of "
+            message=f"The trial was {_end(record)} after {record.wall_s:.1f} s of "
             f"{record.asked_s:.1f} s.",
             remedy=_AGAIN,
         )
@@ -51,6 +52,11 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
             if trial.imported
             else "Check the archive with `leadline verify`.",
         )
+
+
+def _end(record: TrialRecord) -> str:
+    guarded = record.problem is not None and record.problem.code == errors.GUARD_STOPPED.code
+    return "stopped by the guard" if guarded else "interrupted"
 
 
 def _where(error: FormatError) -> str:

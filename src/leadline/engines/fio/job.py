@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from leadline.formats.fio import job_file
-from leadline.plan.footprint import DATA_FILE, Footprint, client_job
+from leadline.plan.footprint import DATA_FILE, PREFILL_BLOCK, Footprint, client_job
 from leadline.plan.models import EngineChoice, Phase, Workload
 from leadline.runner.ports import Shape
 
@@ -63,10 +63,8 @@ def open_loop(phase: Phase, *, splits: bool) -> Mapping[str, object]:
     are as many as may be in flight, up to 16; together they never have more in flight than the
     phase says. A sequence stays in its own jobs."""
     assert phase.rate_iops is not None
-    read_share = 1.0 if phase.pattern.reads else 0.0
-    if len(phase.pattern.ops) == 2:
-        read_share = (50 if phase.read_share is None else phase.read_share) / 100
-    rates = (phase.rate_iops * read_share, phase.rate_iops * (1 - read_share))
+    read_share, write_share = phase.shares
+    rates = (phase.rate_iops * read_share, phase.rate_iops * write_share)
     jobs, iodepth = phase.numjobs, phase.iodepth
     if splits and not phase.pattern.sequential:
         jobs = _jobs(rates, phase.iodepth * phase.numjobs)
@@ -96,7 +94,6 @@ def _jobs(rates: tuple[float, float], in_flight: int) -> int:
 # a buffer comes round again only beyond a compressor's window, and refilling would cost a core
 # per 5 GB/s (measured, docs/internals/performance.md).
 REFILL_BELOW = 128 << 10
-PREFILL_BLOCK = 1 << 20
 PREFILL_DEPTH = 8
 
 
@@ -189,6 +186,10 @@ def _section(phase: Phase, shape: Shape, own: bool, fleet: bool) -> list[str]:
             settings.pop("offset_increment", None)
             if shape is Shape.FILES:
                 settings["filename"] = _file(0, own)
+    elif phase.limit_bps is not None:
+        # In bytes, which a budget of few I/Os for many jobs needs: fio's rate_iops is whole.
+        rates = [round(phase.limit_bps * share / phase.numjobs) for share in phase.shares]
+        settings["rate"] = ",".join(str(rate) if rate else "" for rate in rates).rstrip(",")
     return [
         f"[{phase.name}]",
         "stonewall",
@@ -214,6 +215,10 @@ def prefill_text(
         "end_fsync=1",
         "group_reporting=1",
     ]
+    # One section writes a stretch; of files each has a section, and all run at the same time.
+    writers = 1 if shape is Shape.SPAN else len(footprint.files)
+    if footprint.limit_bps is not None and writers:
+        lines.append(f"rate={max(1, int(footprint.limit_bps / writers))}")
     if shape is Shape.SPAN:
         return "\n".join([*lines, "", "[prefill]", f"size={footprint.span}"]) + "\n"
     if own:

@@ -24,6 +24,7 @@ from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.faults import Fault
 from leadline.plan.footprint import target_footprint
 from leadline.plan.groups import planned_groups
+from leadline.plan.guard_rules import GuardedCourse
 from leadline.plan.models import FollowUp, Plan
 from leadline.plan.target_url import TargetKind
 from leadline.report.answers.base import CellOutput, FindingOutput, Output
@@ -235,6 +236,17 @@ class CheckedGroup(Output):
     cores: float
 
 
+class CheckedGuard(Output):
+    """The highest rates within the budget of a guard (bytes per second), null without a budget. If
+    the run starts now, quiet hours hold its trials back for `waits_seconds`, and it ends at `ends`
+    (ISO 8601) without its set-up."""
+
+    peak_iops: float | None
+    peak_bandwidth: float | None
+    waits_seconds: float
+    ends: str
+
+
 class PowerOutput(Output):
     """Trials of each target that show a `change` of a rate beyond the `margin` (shares) in 4 of 5
     cases. `run`: whose scatter it is; empty: the published one."""
@@ -249,7 +261,8 @@ class PowerOutput(Output):
 
 class CheckOutput(Output):
     """`seconds` of I/O of all trials, without prefill, set-up and what is added later. `groups` is
-    there for a plan with a budget, `power` for one with a change to detect."""
+    there for a plan with a budget, `power` for one with a change to detect, `guard` for one with a
+    guard."""
 
     schema_: Literal["leadline/check/1"] = Field(default="leadline/check/1", alias="schema")
     plan: str = ""
@@ -260,6 +273,7 @@ class CheckOutput(Output):
     prefill_bytes: int = 0
     writes: list[CheckedWrite] = Field(default_factory=list)
     groups: list[CheckedGroup] | None = Field(default=None, exclude_if=lambda given: given is None)
+    guard: CheckedGuard | None = Field(default=None, exclude_if=lambda given: given is None)
     power: PowerOutput | None = Field(default=None, exclude_if=lambda given: given is None)
     faults: list[FaultOutput] = Field(default_factory=list)
 
@@ -384,7 +398,10 @@ def faulty_output(faults: Iterable[Fault]) -> CheckOutput:
     return CheckOutput(faults=tuple(faults))
 
 
-def check_output(plan: Plan, power: Power | None = None) -> CheckOutput:
+def check_output(
+    plan: Plan, power: Power | None = None, course: GuardedCourse | None = None
+) -> CheckOutput:
+    """Build the answer of `leadline check`; `course` is what the plan's guard makes of it."""
     writes = []
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
@@ -412,6 +429,14 @@ def check_output(plan: Plan, power: Power | None = None) -> CheckOutput:
             for one in planned_groups(plan)
         ]
         if plan.groups
+        else None,
+        guard=CheckedGuard(
+            peak_iops=course.peak_iops,
+            peak_bandwidth=course.peak_bps,
+            waits_seconds=course.waits_s,
+            ends=course.ends.isoformat(timespec="seconds"),
+        )
+        if course is not None
         else None,
         power=power and PowerOutput.from_records(power),
     )

@@ -17,7 +17,7 @@ from leadline.analysis.requirements import (
     Unmet,
     UnmetCause,
 )
-from leadline.analysis.verdicts import Evidence, Reason, Verdict
+from leadline.analysis.verdicts import CAP_REASONS, Evidence, Verdict
 from leadline.archive.reader import Run
 from leadline.report.cells import bullets, number_column, quantity, records_table, section
 from leadline.report.document import Cell, Column, Document, Gauge, Table, Tile, Tiles
@@ -74,7 +74,7 @@ def changes(found: Recommendation) -> list[str]:
     chosen, other = found.chosen, found.runner_up
     judgement = found.against_runner_up
     sentences = []
-    if chosen and other and judgement and Reason.CAPPED in judgement.reasons:
+    if chosen and other and judgement and CAP_REASONS & set(judgement.reasons):
         sentences.append(f"{other.name} and {chosen.name} measured without the limit may differ.")
     elif chosen and other and judgement and judgement.verdict is Verdict.INCONCLUSIVE:
         needed = found.trials_needed

@@ -59,6 +59,7 @@ def measured_sentence(run: Run, findings: Sequence[Finding]) -> str:
     state = {
         RunStatus.COMPLETE: "",
         RunStatus.INTERRUPTED: " The run was interrupted; `leadline run --resume` goes on with it.",
+        RunStatus.GUARDED: " The guard stopped the run; `leadline run --resume` goes on with it.",
         RunStatus.RUNNING: " The run is not sealed: it is still going on, or was killed.",
     }[run.manifest.status]
     counts = {

@@ -50,6 +50,7 @@ from leadline.report.pages.run.findings import (
     subtitle,
     unfinished_sections,
 )
+from leadline.report.pages.run.guard import guard_sections
 from leadline.report.pages.run.heat_maps import scorecard_sections
 from leadline.report.pages.run.overview import rates_of, run_front, run_strips
 from leadline.report.pages.run.places import place_sections
@@ -160,6 +161,7 @@ def run_document(
                 *_trials(run, figures, strips),
                 _results(run, figures, findings, marks, charts=charts),
                 *_folded(read_write_sections(run, figures, marks)),
+                *guard_sections(run),
                 *left_out_section(run),
                 *later,
                 *_folded((findings_section(findings, marks),), when=not charts),
