@@ -65,7 +65,9 @@ def test_two_pods_read_one_volume(shared: Leadline) -> None:
 def test_pods_write_files_of_their_own_or_the_same_ones(driver: Cluster, tmp_path: Path) -> None:
     leadline = Leadline(cluster=driver, folder=tmp_path)
     with nothing_left(driver):
-        leadline("run", leadline.plan(*TARGETS[:2], cluster=SMALL, defaults=DEFAULTS)).answered()
+        mixed = {"pattern": "randrw"}
+        plan = leadline.plan(*TARGETS[:2], cluster=SMALL, defaults=DEFAULTS, workload=mixed)
+        leadline("run", plan).answered()
     for target in ("own", "same"):
         require_shared(leadline, target)
 
