@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "golden")]
 
 from chromium import CHROMIUM, QUIET, Watch  # noqa: E402
+from page_kinds import make_pages  # noqa: E402
 
 # A busy machine may take longer than the five seconds of the library.
 expect.set_options(timeout=60_000)
@@ -25,6 +26,12 @@ def browser() -> Iterator[Browser]:
         launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(QUIET))
         yield launched
         launched.close()
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One page of each kind."""
+    return make_pages(tmp_path_factory.mktemp("kinds"))
 
 
 @pytest.fixture

@@ -8,61 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from every_block import document
+from page_kinds import KINDS
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-
-from leadline.cli.main import main
-from leadline.report.pages.scaling.page import scaling_document
-from leadline.report.render import html
-from tests.conftest import RECORDED
-from tests.unit.inventory.kubernetes.conftest import CLUSTERS
-from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
 
 pytestmark = pytest.mark.browser
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text("utf-8")
-DUMPS = RECORDED.parent
-CEPH = DUMPS / "ceph-multi-az"
 UNFOLD = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
-SITE = ("index", "run", "comparison")
-KINDS = (
-    *SITE, "ranking", "recommendation", "layers", "inventory", "differences", "kubernetes",
-    "scaling", "blocks",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One page of each kind, of two runs on recorded output."""
-    folder = tmp_path_factory.mktemp("kinds")
-    runs = ("--runs", str(folder / "runs"))
-    given = ("--profile", "quick", "--repeats", "2", "--runtime", "2s", "--ramp", "0")
-    rest = ("--size", "64M", "--no-prefill", "--quiet", "--replay", str(RECORDED), *runs)
-    where = []
-    for name in ("fast", "slow"):
-        (folder / name).mkdir()
-        where += ["--target", f"{name}=dir:{folder / name}"]
-    for name in ("before", "after"):
-        assert main(["run", *given, *where, "--name", name, *rest]) < 2
-    assert main(["site", str(folder / "runs"), "-o", str(folder / "public")]) == 0
-    written = {kind: folder / f"{kind}.html" for kind in KINDS[len(SITE) :]}
-    calls: dict[str, tuple[object, ...]] = {
-        "ranking": ("rank", *runs),
-        "recommendation": ("recommend", "--for", "database", *runs),
-        "layers": ("layers", *runs),
-        "inventory": ("inventory", "--from-dir", CEPH),
-        "differences": ("inventory", "--from-dir", CEPH, "--against", DUMPS / "ceph-single-az"),
-        "kubernetes": ("inventory", "--from-dir", CLUSTERS / "odf-multi-zone"),
-    }
-    for kind, words in calls.items():
-        assert main([*map(str, words), "-o", str(written[kind])]) in (0, 6)
-    study = study_of(run_of(*saturating(), *saturating(target="other", scale=1.7)))
-    written["scaling"].write_text(html.render(scaling_document(study)), "utf-8")
-    written["blocks"].write_text(html.render(document()), "utf-8")
-    run, comparison = (
-        sorted((folder / "public").glob(f"{kind}-*"))[0] for kind in ("run", "compare")
-    )
-    site = (folder / "public" / "index.html", run, comparison)
-    return {**dict(zip(SITE, site, strict=True)), **written}
 
 
 @pytest.fixture(params=["light", "dark"])

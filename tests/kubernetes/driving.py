@@ -82,7 +82,8 @@ class Running:
     @staticmethod
     def _read(stream: Any, lines: list[str]) -> None:
         with stream:
-            lines.extend(iter(stream.readline, ""))
+            # By characters: the line of a trial begins when the trial does, and ends with it.
+            lines.extend(iter(lambda: stream.read(1), ""))
 
     @property
     def err(self) -> str:

@@ -19,12 +19,12 @@ _MOST_REFUSED = 10
 _UNCUT = 10_000
 
 
-def echo_line(text: str, *, err: bool = False) -> None:
+def echo_line(text: str, *, err: bool = False, ended: bool = True) -> None:
     """Print one line that may quote untrusted text: without secrets, with control characters
-    spelled out."""
+    spelled out. A line that is not `ended` goes on with the next call."""
     from leadline.inventory.redaction import redact_text
 
-    click.echo(visible(redact_text(text)), err=err)
+    click.echo(visible(redact_text(text)), err=err, nl=ended)
 
 
 def echo_error(error: LeadlineError) -> None:

@@ -1,15 +1,21 @@
-"""Progress of a run: a live table on a terminal, lines on a pipe, and the load curve of a sweep."""
+"""Progress of a run: a live table on a terminal, a line for each trial on a pipe, and the load
+curve of a sweep."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
 
 from leadline import errors
 from leadline.archive.records import Derived, TrialRecord, TrialStatus
@@ -37,6 +43,9 @@ from leadline.units import (
     format_size,
 )
 
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
 # The load curve of a sweep while it is measured: each level's throughput and latency so far.
 
 _MOST_LINES = 12
@@ -55,9 +64,11 @@ class _Result:
 
 @dataclass(slots=True, kw_only=True)
 class Level:
-    """A level of a sweep. `over` counts its trials that ended, with a result or without."""
+    """A level of a sweep with its number of `repeats`. `over` counts its trials that ended, with a
+    result or without."""
 
     cell: Cell
+    repeats: int
     results: list[_Result] = field(default_factory=list)
     over: int = 0
 
@@ -86,12 +97,13 @@ class Sweeps:
     def __init__(self, plan: Plan) -> None:
         self._repeats = plan.repeats
         self._levels: dict[Key, list[Level]] = {}
-        for cell in plan.cells:
-            self._add(cell)
+        repeats = Counter(trial.cell for trial in plan.trials)
+        for number, cell in enumerate(plan.cells):
+            self._add(cell, repeats[number])
 
     def started(self, cell: Cell) -> None:
         if not any(level.cell.level == cell.level for level in self._levels.get(_key(cell), ())):
-            self._add(cell)
+            self._add(cell, self._repeats)
 
     def ended(self, cell: Cell, record: TrialRecord, derived: Derived | None) -> None:
         level = self._of(cell)
@@ -104,9 +116,9 @@ class Sweeps:
         """What a level came to, when the last of its repeats is over; empty before, and where there
         is no other level."""
         levels = self._sweep(cell)
-        if not levels or block + 1 < self._repeats:
-            return ""
         level = self._of(cell)
+        if not levels or block + 1 < level.repeats:
+            return ""
         place = f"level {cell.level}, {levels.index(level) + 1} of {len(levels)}"
         if level.iops is None:
             return f"{visible(place)}: no trial has a result"
@@ -149,12 +161,12 @@ class Sweeps:
         rate = "…" if level.iops is None else f"{format_iops(level.iops)} IOPS"
         if level.iops is None and level.over:
             rate = "no result"
-        done = f"{level.over} of {self._repeats}" if 0 < level.over < self._repeats else ""
+        done = f"{level.over} of {level.repeats}" if 0 < level.over < level.repeats else ""
         return visible(level.cell.level), rate, level.latency, done
 
-    def _add(self, cell: Cell) -> None:
+    def _add(self, cell: Cell, repeats: int) -> None:
         levels = self._levels.setdefault(_key(cell), [])
-        levels.append(Level(cell=cell))
+        levels.append(Level(cell=cell, repeats=repeats))
         levels.sort(key=_order)
 
     def _of(self, cell: Cell) -> Level:
@@ -205,23 +217,48 @@ def progress(*, quiet: bool) -> Iterator[Observer]:
     """An observer that fits stderr: silent, live or plain. The live table vanishes at the end."""
     if quiet:
         yield lambda event: None
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _live() as observer:
             yield observer
     else:
-        yield _plain()
+        with _plain() as observer:
+            yield observer
 
 
-def _plain() -> Observer:
+@contextmanager
+def _plain() -> Iterator[Observer]:
+    """One line for each trial: its beginning as soon as the trial starts, its result behind it."""
     watched = _Watched()
+    begun = False
+
+    def end_line() -> None:
+        nonlocal begun
+        if begun:
+            click.echo(err=True)
+        begun = False
 
     def observe(event: Event) -> None:
+        nonlocal begun
         watched.see(event)
-        for line in (describe(event), watched.level_line(event)):
-            if line:
-                echo_line(line, err=True)
+        if isinstance(event, TrialStarted):
+            end_line()
+            echo_line(f"{describe(event)}: ", err=True, ended=False)
+            begun = True
+            return
+        text = describe(event)
+        if isinstance(event, TrialEnded):
+            # Notes of the trial took the rest of its line.
+            text = text if begun else watched.trial_line(event)
+            begun = False
+        elif text:
+            end_line()
+        for line in filter(None, (text, watched.level_line(event))):
+            echo_line(line, err=True)
 
-    return observe
+    try:
+        yield observe
+    finally:
+        end_line()
 
 
 class _Watched:
@@ -240,6 +277,10 @@ class _Watched:
                 self.sweeps.started(event.cell)
         elif isinstance(event, TrialEnded) and self.sweeps and self.trial:
             self.sweeps.ended(self.trial.cell, event.record, event.derived)
+
+    def trial_line(self, event: TrialEnded) -> str:
+        """The trial and its result."""
+        return f"{describe(self.trial)}: {describe(event)}" if self.trial else describe(event)
 
     def level_line(self, event: Event) -> str:
         """What a level came to, where this was the last of its trials."""
@@ -274,7 +315,7 @@ def describe(event: Event) -> str:
             f" · {format_duration(event.asked_s)}"
         )
     if isinstance(event, TrialEnded):
-        return "    " + result_line(event.record, event.derived)
+        return result_line(event.record, event.derived)
     if isinstance(event, Noted):
         return f"note: {event.message}"
     return ""
@@ -311,68 +352,94 @@ def _in_flight(cell: Cell) -> int | None:
     return asked.pop() if len(asked) == 1 and cell.workload.in_blocks else None
 
 
+class LiveTable:
+    """What a terminal shows of the trial under way. It fits any width: names are cut."""
+
+    def __init__(self) -> None:
+        self._watched = _Watched()
+        self._began = time.monotonic()
+        self._rate: float | None = None
+        self._filling = ""
+        # Time between the starts of trials beyond their I/O, so far.
+        self._extra_s: list[float] = []
+
+    def see(self, event: Event) -> tuple[str, ...]:
+        """Take an event; return the lines that stay above the table."""
+        before = self._watched.trial
+        self._watched.see(event)
+        if isinstance(event, TrialStarted):
+            now = time.monotonic()
+            if before is not None:
+                self._extra_s.append(max(0.0, now - self._began - before.asked_s))
+            self._began, self._rate = now, None
+            return ()
+        if isinstance(event, TrialProgress):
+            self._rate = event.iops
+            return ()
+        if isinstance(event, PrefillStarted):
+            self._filling = f"{describe(event)} …"
+            return ()
+        text = describe(event)
+        if isinstance(event, TrialEnded):
+            text = self._watched.trial_line(event)
+        return tuple(filter(None, (text, self._watched.level_line(event))))
+
+    def left_s(self, trial: TrialStarted) -> tuple[float, float]:
+        """Time left of the trial's I/O, and of the run with what trials took beyond their I/O."""
+        left_s = max(0.0, trial.asked_s - (time.monotonic() - self._began))
+        extra_s = median(self._extra_s) if self._extra_s else 0.0
+        return left_s, left_s + trial.left_s + extra_s * (trial.count - trial.number)
+
+    def rows(self, width: int) -> Iterator[tuple[str, str]]:
+        """Yield the name and the text of each row."""
+        trial = self._watched.trial
+        if trial is None:
+            yield "", self._filling
+            return
+        depth = _in_flight(trial.cell)
+        # In a closed loop latency is what is in flight over what comes back: N = X R (Little).
+        latency = f"≈ {format_latency(depth / self._rate)}" if depth and self._rate else "…"
+        left_s, run_s = (format_duration(round(one)) for one in self.left_s(trial))
+        yield "cell", trial.cell.label
+        yield "trial", f"{trial.number} of {trial.count}, repeat {trial.trial.block + 1}"
+        rate = self._rate
+        yield "now", "…" if rate is None else f"{format_iops(rate)} IOPS · {latency}"
+        yield "left", f"{left_s} of the trial, {run_s} of the run"
+        for number, line in enumerate(self._watched.curve(max(1, width))):
+            yield "curve" if number == 0 else "", line
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True, min_width=5)
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+        # The first column and the space behind it take seven cells.
+        width = options.max_width - 7
+        for name, text in self.rows(width):
+            grid.add_row(name, Text(visible(text), overflow="ellipsis"))
+            if name == "left" and (trial := self._watched.trial):
+                done_s = min(time.monotonic() - self._began, trial.asked_s)
+                bar = ProgressBar(total=trial.asked_s, completed=done_s, width=min(50, width))
+                grid.add_row("", bar)
+        yield grid
+
+
 @contextmanager
 def _live() -> Iterator[Observer]:
     from rich.console import Console
     from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
     from rich.text import Text
 
+    table = LiveTable()
     console = Console(stderr=True)
-    watched = _Watched()
-    started: TrialStarted | None = None
-    began = time.monotonic()
-    rate: float | None = None
-    filling = ""
-
-    def table() -> Table:
-        grid = Table.grid(padding=(0, 2))
-        if started is None:
-            grid.add_row(Text(visible(filling)))
-            return grid
-        elapsed = time.monotonic() - began
-        left = max(0.0, started.asked_s - elapsed)
-        depth = _in_flight(started.cell)
-        # In a closed loop latency is what is in flight over what comes back: N = X R (Little).
-        latency = f"≈ {format_latency(depth / rate)}" if depth and rate else "…"
-        grid.add_row("cell", Text(visible(started.cell.label)))
-        grid.add_row(
-            "trial", f"{started.number} of {started.count}, repeat {started.trial.block + 1}"
-        )
-        grid.add_row("now", f"{format_iops(rate)} IOPS · {latency}" if rate is not None else "…")
-        grid.add_row(
-            "left",
-            f"{format_duration(round(left))} of the trial, "
-            f"{format_duration(round(left + started.left_s))} of the run",
-        )
-        grid.add_row(
-            "",
-            ProgressBar(total=started.asked_s, completed=min(elapsed, started.asked_s), width=50),
-        )
-        # What stands before it in the grid takes ten cells.
-        for number, line in enumerate(watched.curve(console.width - 10)):
-            grid.add_row("curve" if number == 0 else "", Text(line, no_wrap=True))
-        return grid
-
-    with Live(console=console, get_renderable=table, refresh_per_second=2, transient=True) as live:
+    with Live(table, console=console, refresh_per_second=2, transient=True) as live:
 
         def observe(event: Event) -> None:
-            nonlocal started, began, rate, filling
-            watched.see(event)
-            if isinstance(event, TrialStarted):
-                started, began, rate = event, time.monotonic(), None
-            elif isinstance(event, TrialProgress):
-                rate = event.iops
-            else:
-                lines = [describe(event)]
-                if isinstance(event, TrialEnded) and started is not None:
-                    lines.insert(0, f"[{started.number}/{started.count}] {started.cell.label}")
-                    lines.append(watched.level_line(event))
-                if isinstance(event, PrefillStarted):
-                    filling = f"{lines.pop()} …"
-                for line in filter(None, lines):
-                    live.console.print(Text(visible(line)))
+            for line in table.see(event):
+                live.console.print(Text(visible(line)))
 
         yield observe
 

@@ -34,6 +34,7 @@ def section(
     *blocks: Block | str | None,
     sections: Iterable[Section] = (),
     folded: bool = False,
+    result: str = "",
 ) -> Section:
     """Build a section; a text becomes a paragraph, None is left out."""
     shown = (Paragraph(text=block) if isinstance(block, str) else block for block in blocks)
@@ -43,6 +44,7 @@ def section(
         blocks=tuple(block for block in shown if block is not None),
         sections=tuple(sections),
         folded=folded,
+        result=result,
     )
 
 

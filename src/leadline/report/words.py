@@ -12,6 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.figures import Absence, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
+from leadline.findings import Severity
 from leadline.metrics import STAGES, Metric, Op
 from leadline.plan.models import Phase, Recorded, Workload
 from leadline.stats.histogram import samples_needed
@@ -90,6 +91,14 @@ def listed(items: Iterable[str], limit: int = 5) -> str:
     if len(given) < 2:
         return "".join(given)
     return f"{', '.join(given[:-1])} and {given[-1]}"
+
+
+def severities_text(severities: Iterable[Severity]) -> str:
+    """`2 errors and 3 warnings`; `no warning` without any."""
+    counts = Counter(severities)
+    severe = (Severity.ERROR, Severity.WARNING)
+    texts = [count_text(counts[one], one.value) for one in severe if counts[one]]
+    return listed(texts) or "no warning"
 
 
 def op_text(op: Op | None) -> str:

@@ -10,6 +10,7 @@ import pytest
 from leadline.archive.records import Derived, DerivedOperation, TrialStatus
 from leadline.cli.progress import Sweeps
 from leadline.metrics import Metric, Op
+from leadline.plan.expand import with_repeats
 from leadline.plan.models import Cell, Pattern, Phase, Plan, Target, Trial, Workload
 
 REPEATS = 2
@@ -80,6 +81,16 @@ def test_a_level_is_the_median_of_its_trials() -> None:
     assert sweeps.line(levels[0], block=1) == (
         "level qd1, 1 of 2: 2,000 IOPS, p99 2 ms, median of 2 trials"
     )
+
+
+def test_levels_with_different_repeats_end_with_their_own() -> None:
+    levels = [cell(1), cell(2)]
+    sweeps = Sweeps(with_repeats(plan(*levels), [1, 3]))
+    done(sweeps, levels[0], 1_000.0)
+    assert sweeps.line(levels[0], block=0) == "level qd1, 1 of 2: 1,000 IOPS, p99 2 ms"
+    done(sweeps, levels[1], 1_000.0)
+    assert sweeps.line(levels[1], block=0) == ""
+    assert sweeps.curve(levels[1], 80)[1].endswith("1 of 3")
 
 
 def test_without_p99_in_every_trial_the_mean_is_told() -> None:

@@ -175,7 +175,7 @@ def _crush(inventory: CephInventory) -> Section:
     state = facts_table("state", state_rows(inventory)[1:])
     assert state, "the flags are always a row"
     parts = ((heading, (tree,)), ("State", (state,)))
-    return section("Topology", "topology", Columns(parts=parts))
+    return section("Topology", "topology", Columns(parts=parts), result=_extent(inventory))
 
 
 def state_rows(inventory: CephInventory) -> tuple[tuple[str, str], ...]:
@@ -257,7 +257,10 @@ def _encryption(inventory: CephInventory) -> Section:
     if monitors.v1 is not None:
         text = "offered too; it never encrypts" if monitors.v1 else "not offered"
         pairs.append(("old messenger (v1)", text))
-    return section("Encryption", "encryption", facts_table("encryption-facts", pairs))
+    wire = _WIRE[encryption.between_daemons.wire].partition(" (")[0].partition(" unless")[0]
+    result = f"{wire.partition(':')[0]} between daemons"
+    shown = facts_table("encryption-facts", pairs)
+    return section("Encryption", "encryption", shown, result=result)
 
 
 def _mode(mode: WireMode) -> str:
@@ -286,7 +289,10 @@ def _daemons(inventory: CephInventory) -> Section:
             text += f", {filesystem.standby_replay} replaying"
         pairs.append((f"CephFS {filesystem.name}", text))
     pairs += _versions(inventory)
-    return section("Daemons", "daemons", facts_table("daemons-facts", pairs))
+    result = (
+        f"{len(monitors.in_quorum):,} of {count_text(len(monitors.names), 'monitor')} in quorum"
+    )
+    return section("Daemons", "daemons", facts_table("daemons-facts", pairs), result=result)
 
 
 def _versions(inventory: CephInventory) -> list[tuple[str, str]]:
@@ -331,7 +337,8 @@ def _configuration(inventory: CephInventory) -> Iterator[Section]:
     ]
     if database:
         settings = table("settings", _CONFIG_COLUMNS, database)
-        yield section("Settings in the configuration database", "settings", settings)
+        heading = "Settings in the configuration database"
+        yield section(heading, "settings", settings, result=f"{len(database):,}")
     files = [
         (f"{setting.daemon} ({setting.source})", setting.name, setting.value)
         for setting in _file_settings(inventory)
@@ -339,7 +346,8 @@ def _configuration(inventory: CephInventory) -> Iterator[Section]:
     if files:
         heading = "Settings from configuration files and commands"
         settings = table("settings", _CONFIG_COLUMNS, files)
-        yield section(heading, "file-settings", settings, folded=True)
+        result = f"{len(files):,}"
+        yield section(heading, "file-settings", settings, folded=True, result=result)
 
 
 def _file_settings(inventory: CephInventory) -> list[FileSetting]:
@@ -356,4 +364,4 @@ def _gaps(inventory: CephInventory, caveats: tuple[str, ...]) -> Section:
         count = count_text(len(settings), "setting")
         rows.append(("other daemons", f"{count} of {daemons} from files or commands (--full)"))
     shown = table("unknown", ("not captured", "unknown without it"), rows) if rows else None
-    return section("Unknown", "unknown", shown)
+    return section("Unknown", "unknown", shown, result=count_text(len(rows), "fact"))

@@ -185,10 +185,11 @@ def _differences(names: tuple[str, str], groups: Mapping[str, Sequence[Differenc
         "differences",
         table("differences", columns, rows, filterable=len(rows) > 25),
         facts_table("effects", effects, "Possible effects"),
+        result=", ".join(f"{group} {len(own):,}" for group, own in groups.items() if own),
     )
 
 
 def _facts(heading: str, facts: Sequence[str], *, folded: bool = False) -> Section:
     anchor = heading.lower()
     shown = table(anchor + "-facts", ("fact",), [(fact,) for fact in facts]) if facts else None
-    return section(heading, anchor, shown, folded=folded)
+    return section(heading, anchor, shown, folded=folded, result=count_text(len(facts), "fact"))

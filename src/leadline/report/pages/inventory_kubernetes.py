@@ -156,7 +156,10 @@ def _topology(inventory: KubernetesInventory) -> Section:
     state = facts_table("state", kubernetes_rows(inventory)[1:])
     parts: list[tuple[str, tuple[Block, ...]]] = [("Nodes by zone", (draw_nodes(inventory),))]
     parts += [("State", (state,))] if state else []
-    return section("Topology", "topology", Columns(parts=tuple(parts)))
+    zones = len(inventory.zones)
+    result = count_text(len(inventory.nodes), "node")
+    result += f" in {count_text(zones, 'zone')}" if zones else ""
+    return section("Topology", "topology", Columns(parts=tuple(parts)), result=result)
 
 
 def draw_nodes(inventory: KubernetesInventory, *, marked: bool = False) -> Tree:
@@ -238,7 +241,9 @@ def _classes(inventory: KubernetesInventory) -> Section:
         ((item.name, "; ".join(matters(item))) for item in classes),
         "Properties that affect I/O",
     )
-    return section("StorageClasses", "storage-classes", shown, properties)
+    default = listed(short(item.name) for item in classes if item.default)
+    result = f"{len(classes):,}, {f'{default} is the default' if default else 'no default'}"
+    return section("StorageClasses", "storage-classes", shown, properties, result=result)
 
 
 def _of(item: StorageClass) -> str:
@@ -334,7 +339,10 @@ def _nodes(inventory: KubernetesInventory) -> Section:
     )
     more = len(nodes) - _NODES_SHOWN
     rest = f"{more:,} more are not listed; --format json does." if more > 0 else None
-    return section("Nodes", "nodes", shown, rest)
+    ready = sum(node.ready is True for node in nodes)
+    known = any(node.ready is not None for node in nodes)
+    result = f"{ready:,} of {len(nodes):,} ready" if known else f"{len(nodes):,}"
+    return section("Nodes", "nodes", shown, rest, result=result)
 
 
 def _silent(nodes: Sequence[Node]) -> list[Node]:
@@ -380,7 +388,8 @@ def _drivers(inventory: KubernetesInventory) -> Section:
     for workload in inventory.workloads:
         images = listed(image.rpartition("/")[2] for image in workload.images)
         pairs.append((workload.name, images + _ready(workload.ready, workload.wanted)))
-    return section("Drivers and their versions", "drivers", facts_table("drivers-facts", pairs))
+    heading, result = "Drivers and their versions", f"{len(inventory.csi_drivers):,} of CSI"
+    return section(heading, "drivers", facts_table("drivers-facts", pairs), result=result)
 
 
 def _driver(nodes: int | None, attach: bool, capacity: bool) -> str:
@@ -411,4 +420,4 @@ def _ceph(inventory: KubernetesInventory, source: str) -> Iterator[Section]:
 def gaps_section(inventory: KubernetesInventory) -> Section:
     rows = [(gap.what, gap.reason) for gap in inventory.gaps]
     shown = table("gaps", ("not seen", "reason"), rows) if rows else None
-    return section("Not seen", "gaps", shown)
+    return section("Not seen", "gaps", shown, result=count_text(len(rows), "kind"))

@@ -59,7 +59,12 @@ def osds_section(inventory: CephInventory) -> Section:
         )
     if inventory.osds:
         blocks.append(_osd_table(inventory, highest))
-    return section("Distribution", "crush", *blocks)
+    fills = [osd.utilisation for osd in inventory.osds if osd.utilisation is not None]
+    pgs = inventory.pgs_per_osd
+    ends = dict.fromkeys(map(share_text, (min(fills), max(fills)))) if fills else ()
+    parts = [f"{pgs.lowest:,} to {pgs.highest:,} PGs on an OSD"] if pgs else []
+    parts += [f"fill {' to '.join(ends)}"] if ends else []
+    return section("Distribution", "crush", *blocks, result=", ".join(parts))
 
 
 def _levels(buckets: Iterable[Distribution]) -> list[list[Distribution]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from leadline.inventory.ceph.autoscaler import Mode, PoolAdvice, Rule
@@ -53,7 +54,10 @@ def pools_section(inventory: CephInventory, placement: Placement) -> Section:
         (number_column("raw used", 2), lambda pool: number(pool.used_bytes, format_size)),
         ("for", _used_for),
     )
-    return section("Pools", "pools", pools)
+    stored = sum(pool.stored_bytes or 0 for pool in inventory.pools)
+    used = sum(pool.used_bytes or 0 for pool in inventory.pools)
+    result = f"{len(inventory.pools):,}, {format_size(stored)} stored in {format_size(used)} raw"
+    return section("Pools", "pools", pools, result=result)
 
 
 def _sentence(advice: PoolAdvice, placement: Placement) -> str:
@@ -113,7 +117,10 @@ def placement_section(inventory: CephInventory, placement: Placement) -> Section
         *(block for root in placement.roots for block in _advice(root, inventory)),
         facts_table("pg-rules", _facts(inventory, placement)),
     ]
-    return section("Placement groups", "placement-groups", *blocks)
+    reasons = Counter(one.reason.value for root in placement.roots for one in root.advice)
+    pools = sum(reasons.values())
+    result = ", ".join(f"{count:,} of {pools:,} {reason}" for reason, count in reasons.items())
+    return section("Placement groups", "placement-groups", *blocks, result=result)
 
 
 _BUDGET = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from leadline.analysis.layers.explain import RecordSweep
@@ -73,10 +74,10 @@ def layers_page(study: LayerStudy) -> Document:
         _sweeps(study),
         _stacks(study, chosen),
         section("Explanation", "explanation", _explanations(study)),
-        section("Differences of bytes", "differences", _differences(study), folded=True),
-        section("Settings", "settings", _settings(study), folded=True),
+        _counted("Differences of bytes", "differences", _differences(study)),
+        _settings_section(study),
         _counters(study),
-        section("Notes", "notes", _notes(study), folded=True),
+        _counted("Notes", "notes", _notes(study)),
         *redaction_sections(study.run),
         _method(study),
     )
@@ -89,6 +90,23 @@ def layers_page(study: LayerStudy) -> Document:
         front=_front(study, chosen) if chosen else (),
         sections=tuple(made for made in sections if made.blocks),
     )
+
+
+def _counted(heading: str, anchor: str, shown: Table | None) -> Section:
+    """A folded table with the count of its rows as the result."""
+    result = f"{len(shown.rows):,}" if shown else ""
+    return section(heading, anchor, shown, folded=True, result=result)
+
+
+def _settings_section(study: LayerStudy) -> Section:
+    found = {
+        (setting.name, setting_value(setting)): setting.relevance
+        for cell in study.cells
+        for setting in cell.settings
+    }
+    can = sum(one is Relevance.CAN for one in found.values())
+    result = f"{can:,} of {count_text(len(found), 'setting')} can matter"
+    return section("Settings", "settings", _settings(study), folded=True, result=result)
 
 
 def _drawn_cell(study: LayerStudy) -> CellLayers | None:
@@ -330,7 +348,20 @@ def _stacks(study: LayerStudy, drawn: CellLayers | None) -> Section:
     choices = Choices(id="stack-cell", label="Cell", options=tuple(options))
     several = len(study.cells) > 1
     heading = "Stack of each cell" if several else "Request sizes"
-    return section(heading, "stacks", choices if several and options[1:] else None, *blocks)
+    chosen = choices if several and options[1:] else None
+    return section(heading, "stacks", chosen, *blocks, result=_narrowest(study))
+
+
+def _narrowest(study: LayerStudy) -> str:
+    """`narrowest at vdc in 3 of 3 cells`: the most frequent layer; empty where none is known."""
+    names = Counter(
+        cell.median.layers[cell.causes.little.layer].short_name
+        for cell in study.cells
+        if cell.causes.little
+    )
+    most = names.most_common(1)
+    of = count_text(len(study.cells), "cell")
+    return f"narrowest at {short(most[0][0], _NAME)} in {most[0][1]:,} of {of}" if most else ""
 
 
 # --- by record size -----------------------------------------------------------------------------

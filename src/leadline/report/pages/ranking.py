@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -30,6 +31,7 @@ from leadline.report.document import (
     Document,
     Gauge,
     KeyValues,
+    LineChart,
     Scale,
     Section,
     Table,
@@ -102,19 +104,23 @@ def ranking_document(
             summary=(ranking_headline(ranking, protections), *_summary(ranking, protections)),
             front=tuple(block for block in front if block is not None),
             sections=(
-                *((section("Performance vs capacity", "trade-off", chart),) if chart else ()),
+                *((_trade_off(chart),) if chart else ()),
                 *use_sections(ranking, uses),
                 *((_incomplete(ranking),) if ranking.incomplete else ()),
                 *(
-                    (section("Not measured", "not-measured", not_measured, folded=True),)
+                    (
+                        section(
+                            "Not measured",
+                            "not-measured",
+                            not_measured,
+                            folded=True,
+                            result=count_text(len(ranking.question.not_measured), "part"),
+                        ),
+                    )
                     if not_measured
                     else ()
                 ),
-                *(
-                    (section("By figure", "by-figure", _figures_table(ranking), folded=True),)
-                    if len(ranking.tiers) > 1
-                    else ()
-                ),
+                *((_by_figure(ranking),) if len(ranking.tiers) > 1 else ()),
                 section("Method", "method", _method(ranking), folded=True),
                 *redaction_sections(run),
             ),
@@ -380,6 +386,27 @@ def _value(ranking: Ranking, standing: Standing, place: int) -> Cell:
     )
 
 
+def _trade_off(chart: LineChart) -> Section:
+    """The chart, and the targets that no other beats in both score and capacity."""
+    best = {point for line in chart.lines if not line.label for point in line.points}
+    names = [line.label for line in chart.lines if line.label and best & set(line.points)]
+    result = f"no target beats {listed(names, 3)} in both" if names else ""
+    return section("Performance vs capacity", "trade-off", chart, result=result)
+
+
+def _by_figure(ranking: Ranking) -> Section:
+    """The table, and the targets that are first in most figures."""
+    firsts = Counter(
+        name for tier in ranking.tiers for name, rank in tier.ranks.items() if rank == 1
+    )
+    most = max(firsts.values(), default=0)
+    names = listed((short(name) for name, number in firsts.items() if number == most), 2)
+    of = count_text(len(ranking.tiers), "figure")
+    result = f"{names} first in {most:,} of {of}" if most else ""
+    shown = _figures_table(ranking)
+    return section("By figure", "by-figure", shown, folded=True, result=result)
+
+
 def _figures_table(ranking: Ranking) -> Table:
     """For each figure the best target, and the baseline."""
     by_name = {standing.target: standing for standing in ranking.standings}
@@ -414,6 +441,14 @@ def _figures_table(ranking: Ranking) -> Table:
     )
 
 
+def ranking_result(ranking: Ranking) -> str:
+    """`6 of 7 targets ranked, scores 0.90 to 1.54`."""
+    scores = [standing.score for standing in ranking.complete if standing.score is not None]
+    ranked = f"{len(scores):,} of {count_text(len(ranking.standings), 'target')} ranked"
+    ends = dict.fromkeys(f"{score:.2f}" for score in (min(scores), max(scores))) if scores else ()
+    return f"{ranked}, score{'s' if len(ends) > 1 else ''} {' to '.join(ends)}" if ends else ranked
+
+
 def _incomplete(ranking: Ranking) -> Section:
     def reasons(standing: Standing) -> Cell:
         return Cell(text="; ".join(reasons_of_missing(standing)))
@@ -425,7 +460,8 @@ def _incomplete(ranking: Ranking) -> Section:
         ("missing", reasons),
     )
     lead = "A number is missing, so these targets have no score."
-    return section("Not ranked", "not-ranked", lead, incomplete)
+    of = f"{len(ranking.incomplete):,} of {count_text(len(ranking.standings), 'target')}"
+    return section("Not ranked", "not-ranked", lead, incomplete, result=of)
 
 
 # Reasons as words.

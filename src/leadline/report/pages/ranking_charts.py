@@ -391,7 +391,10 @@ def use_sections(ranking: Ranking, uses: Sequence[Use]) -> Iterator[Section]:
     blocks: list[Block] = [Tiles(tiles=tuple(_card(case, found) for case, found in uses))]
     if drawn := _uses_map(ranking, [(case, found) for case, found in uses if found]):
         blocks.append(drawn)
-    yield section("By use", "by-use", *blocks)
+    chosen = Counter(found.chosen.name for _, found in uses if found and found.chosen)
+    most = chosen.most_common(1)
+    result = f"{short(most[0][0], _NAME)} in {most[0][1]:,} of {len(uses):,} uses" if most else ""
+    yield section("By use", "by-use", *blocks, result=result)
 
 
 def _card(case: UseCase, found: Recommendation | None) -> Tile:

@@ -141,8 +141,19 @@ _REFUSED_NAMED = 12
 def recommendation_document(run: Run, found: Recommendation) -> Document:
     chosen = found.chosen.name if found.chosen else "no target can be recommended"
     sections = (
-        section("Not eligible", "not-to-be-chosen", bullets(_refused(found))),
-        section("Not measured", "not-measured", bullets(not_measured(found))),
+        section(
+            "Not eligible",
+            "not-to-be-chosen",
+            bullets(_refused(found)),
+            result=f"{sum(not one.eligible for one in found.candidates):,} of "
+            f"{count_text(len(found.candidates), 'target')}",
+        ),
+        section(
+            "Not measured",
+            "not-measured",
+            bullets(not_measured(found)),
+            result=count_text(len(list(not_measured(found))), "part"),
+        ),
         section("What would change the answer", "would-change", bullets(changes(found))),
         *redaction_sections(run),
     )

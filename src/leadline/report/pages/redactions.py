@@ -17,7 +17,9 @@ def redaction_sections(*runs: Run) -> tuple[Section, ...]:
     blocks = tuple(block for number, run in enumerate(runs) for block in _blocks(run, number))
     if not blocks:
         return ()
-    return (Section(heading="Redactions", id="redactions", blocks=blocks, folded=True),)
+    removed = count_text(sum(len(run.redactions.redactions) for run in runs), "value") + " removed"
+    heading = "Redactions"
+    return (Section(heading=heading, id="redactions", blocks=blocks, folded=True, result=removed),)
 
 
 def _blocks(run: Run, number: int) -> Iterator[Block]:

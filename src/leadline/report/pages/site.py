@@ -231,7 +231,9 @@ def _runs(runs: Sequence[SiteRun]) -> Section:
         caption="Newest first; drawn from the lowest to the highest cell, the highest as number",
         filterable=True,
     )
-    return section("Runs", "runs-section", made)
+    intact = sum(run.intact and run.status == RunStatus.COMPLETE for run in runs)
+    result = f"{intact:,} of {len(runs):,} complete and intact"
+    return section("Runs", "runs-section", made, result=result)
 
 
 def _find(run: SiteRun, metric: Metric, ops: Sequence[Op]) -> tuple[float, float] | None:
@@ -313,7 +315,10 @@ def _comparisons(site: SiteOutput) -> Section:
         caption="Each run against the last one before it that has cells in common; counts of rates",
         filterable=True,
     )
-    return section("Comparisons", "comparisons-section", made)
+    changed = (Verdict.WORSE.value, Verdict.BETTER.value)
+    significant = sum(any(map(one.verdicts.get, changed)) for one in site.comparisons)
+    result = f"{significant:,} of {len(site.comparisons):,} with a significant change"
+    return section("Comparisons", "comparisons-section", made, result=result)
 
 
 def _comparison(one: SiteComparison) -> Cell:
@@ -346,7 +351,8 @@ def _unread(site: SiteOutput) -> Section:
         ("folder", lambda run: run.folder),
         ("error", lambda run: run.error),
     )
-    return section("Archives without a page", "unread-section", made)
+    result = f"{len(made.rows):,}"
+    return section("Archives without a page", "unread-section", made, result=result)
 
 
 def _method(site: SiteOutput) -> Section:

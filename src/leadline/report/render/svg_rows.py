@@ -347,6 +347,8 @@ def _legend(chart: StripChart) -> tuple[tuple[str, str], ...]:
 
 # Pixels of a tile's drawing: its rows become narrower where there are many. Squares have a row.
 _TILE_HEIGHT, _TILE_ROW = 40.0, 7.0
+# Lines that are closer than this would be one area.
+_TILE_LINES = 2.5
 _SQUARE, _SQUARES_IN_ROW = 11.0, 20
 
 
@@ -362,7 +364,7 @@ def tile_drawing(tile: Tile) -> str:
             if row.ratio is None:
                 continue
             style, middle = verdict_class(row.verdict), f"{step * (number + 0.5):.3g}"
-            if row.interval:
+            if row.interval and step >= _TILE_LINES:
                 low, high = (at(scale, end) for end in row.interval)
                 drawing += (
                     f'<line class="{style}" x1="{low}" x2="{high}" y1="{middle}" y2="{middle}"/>'
@@ -380,8 +382,10 @@ def tile_drawing(tile: Tile) -> str:
         )
     if not squares:
         return ""
+    width = _SQUARE * min(len(squares), _SQUARES_IN_ROW)
     height = _SQUARE * (1 + (len(squares) - 1) // _SQUARES_IN_ROW)
-    return f'<svg class="small" height="{height:g}" aria-hidden="true">{"".join(squares)}</svg>'
+    box = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+    return f'<svg class="small squares" {box} aria-hidden="true">{"".join(squares)}</svg>'
 
 
 def _delta(chart: DeltaChart, row: DeltaRow) -> Row:

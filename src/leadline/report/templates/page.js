@@ -91,8 +91,8 @@
 
   // Filter: every word must be found in a row or in the headings above it, and every chosen target,
   // workload and level in the column of that name; a chart has them in its labels.
-  const box = document.getElementById("filter");
-  const count = document.getElementById("filter-count");
+  const box = document.getElementById("filter") || document.createElement("input");
+  const count = document.getElementById("filter-count") || box;
   const kinds = ["target", "workload", "level"];
   const kindOf = (head) => {
     const title = head.firstElementChild ? head.firstElementChild.textContent : "";
@@ -163,7 +163,6 @@
     }
     count.textContent = narrowed ? shown + " of " + of + " rows" : "";
   };
-  if (!document.querySelector("table.filterable, .rows")) box.parentElement.hidden = true;
   box.addEventListener("input", () => { filter(); remember("filter", box.value.trim()); });
 
   // Selectors of the targets, workloads and levels that tables name.
@@ -174,7 +173,7 @@
     const made = document.createElement("select");
     made.id = "only-" + kind;
     made.setAttribute("aria-label", "Show one " + kind);
-    made.append(new Option("every " + kind, ""), ...names.map((name) => new Option(name, name)));
+    made.append(new Option(kind + "s", ""), ...names.map((name) => new Option(name, name)));
     made.addEventListener("change", () => { filter(); remember(made.id, made.value); });
     picked.set(kind, made);
     box.before(made);
@@ -333,7 +332,6 @@
   };
   for (const table of all(".scroll table:not(.dots):not(.heat)")) {
     const caption = table.createCaption();
-    if (!caption.textContent) caption.className = "bare";
     for (const form of ["TSV", "Markdown"]) {
       const write = () => copied(table, form === "Markdown");
       copyButton(caption, form, "table", () => navigator.clipboard.writeText(write()));

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.accounts import Account, Estimate
@@ -337,6 +337,15 @@ def _bar(series: int, figure: MetricFigure | None) -> Bar:
 MOST_STRIPS = 24
 # What the audit says of rates that are not stable, marked with a triangle.
 UNSTABLE = frozenset(("unstable-repeats", "not-steady"))
+
+
+def unstable_text(figures: Iterable[MetricFigure | None]) -> str:
+    """`8 of 24 results unstable`: those with a finding of the audit; empty without results."""
+    shown = [figure for figure in figures if figure and figure.value is not None]
+    unstable = sum(bool(UNSTABLE & set(figure.findings)) for figure in shown)
+    return f"{unstable:,} of {count_text(len(shown), 'result')} unstable" if shown else ""
+
+
 _Trials = Sequence[Mapping[str, StoredTrial]]
 
 

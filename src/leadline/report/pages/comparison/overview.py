@@ -75,8 +75,9 @@ def front_blocks(comparison: Comparison) -> tuple[Block, ...]:
         return ()
     tiles = Tiles(tiles=tuple(_tiles(comparison, panels)))
     systems = tuple(_systems(comparison))
-    if not systems:
-        return (tiles, *panels)
+    if all(isinstance(block, KeyValues) for block in systems):
+        # Words alone would leave most of a column empty.
+        return (tiles, *panels, *(systems if comparison.differences else ()))
     base, _ = system_names(comparison)
     parts = ((f"Change against {base}", panels), ("The two systems", systems))
     return (tiles, Columns(parts=parts))

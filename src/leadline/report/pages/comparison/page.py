@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -68,8 +67,10 @@ from leadline.report.words import (
     NOT_SHOWN,
     band_text,
     count_text,
+    counts_text,
     listed,
     place,
+    severities_text,
     short,
     short_levels,
     where,
@@ -199,7 +200,9 @@ def comparison_section(comparison: Comparison, marks: Marks) -> Section:
     if comparison.by is By.LABEL and comparison.explanations:
         texts = [(text,) for text in _explanation_texts(comparison)]
         blocks.append(table(f"{anchor}-explanations", ("explanation",), texts))
-    return Section(heading=_title(comparison), id=anchor, blocks=tuple(blocks))
+    changes = rates(comparison)
+    result = counts_text(changes) if changes else ""
+    return Section(heading=_title(comparison), id=anchor, blocks=tuple(blocks), result=result)
 
 
 def _title(comparison: Comparison) -> str:
@@ -361,18 +364,16 @@ def _findings(
         for number, (name, found) in enumerate(lists, start=1)
         if name
     )
-    counts = Counter(
+    severities = [
         group.mark.severity for _, found in lists for group in found.groups for _ in group.items
-    )
-    severe = (Severity.ERROR, Severity.WARNING)
-    texts = [count_text(counts[one], one.value) for one in severe if counts[one]]
+    ]
     return (
         Section(
             heading="Findings",
             id="findings",
             blocks=tuple(blocks),
             sections=inner,
-            result=listed(texts) or "no warning" if lists else "",
+            result=severities_text(severities) if lists else "",
         ),
     )
 
@@ -383,7 +384,8 @@ def _matrix(comparison: Comparison) -> Section:
     lacking = missing(comparison)
     if lacking:
         blocks.append(Paragraph(text=f"Without a number: {'; '.join(lacking)}."))
-    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks), folded=True)
+    folded = bool(comparison.cells)
+    return Section(heading="Test matrix", id="test-matrix", blocks=tuple(blocks), folded=folded)
 
 
 # --- results -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.findings import Severity
 from leadline.inventory.diff import Topic
 from leadline.metrics import Metric
-from leadline.report.pages.comparison.charts import UNSTABLE
+from leadline.report.pages.comparison.charts import unstable_text
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.headline import (
     alike_text,
@@ -137,8 +137,10 @@ def brief_summary(comparison: Comparison) -> tuple[str, ...]:
         texts.append(_briefest(f"{of}: {listed(map(where, without), 2)}.", f"{of}."))
     alone = (comparison.baseline_alone, comparison.candidate_alone)
     for name, subjects in zip(system_names(comparison), alone, strict=True):
-        if subjects and comparison.cells:
+        if subjects:
             texts.append(f"Only on {name}: {listed(map(short, subjects), 3)}.")
+    if not comparison.cells:
+        texts.append("Name both to compare targets with different names: `--by target`.")
     texts += remaining(comparison) or _remedy(comparison, cells)
     return tuple(texts[: MOST_BULLETS + 1])
 
@@ -230,15 +232,10 @@ def load_result(comparison: Comparison) -> str:
 
 
 def trials_result(comparison: Comparison) -> str:
-    """`8 of 24 results vary by more than 10 %`: those with a finding of the audit."""
-    figures = [
-        figure
-        for cell in rates(comparison)
-        for figure in (cell.baseline, cell.candidate)
-        if figure and figure.value is not None
-    ]
-    unstable = sum(bool(UNSTABLE & set(figure.findings)) for figure in figures)
-    return f"{unstable:,} of {count_text(len(figures), 'result')} unstable" if figures else ""
+    """`8 of 24 results unstable`, of both systems."""
+    return unstable_text(
+        figure for cell in rates(comparison) for figure in (cell.baseline, cell.candidate)
+    )
 
 
 def differences_result(comparison: Comparison) -> str:

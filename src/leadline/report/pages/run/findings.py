@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -18,7 +19,15 @@ from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.comparison.explanations import range_text
 from leadline.report.pages.comparison.takeaways import DEPTH_NOT_REACHED, one_of_each_job
 from leadline.report.pages.run.conditions import elapsed, elsewhere, moment, unfinished_table
-from leadline.report.words import count_text, listed, place, share_text, short_levels, title
+from leadline.report.words import (
+    count_text,
+    listed,
+    place,
+    severities_text,
+    share_text,
+    short_levels,
+    title,
+)
 
 
 def findings_document(
@@ -68,15 +77,31 @@ def measured_sentence(run: Run, findings: Sequence[Finding]) -> str:
 def audit_sentences(
     run: Run, figures: Sequence[CellFigure], findings: Sequence[Finding], marks: Marks
 ) -> list[str]:
-    """Summarise findings, missing numbers and the spread of repeats."""
+    """Summarise failures, findings, missing numbers and the spread of repeats."""
     apart = {cell.workload.name for cell in run.plan.cells if not cell.workload.in_blocks}
     return [
+        *_failed(run),
         *_audited(figures, findings, marks),
         *remaining_sentence(run, findings),
         *_missing(figures),
         *_not_shown([row for row in figures if row.planned_workload not in apart]),
         *_spread(figures),
     ]
+
+
+def _failed(run: Run) -> list[str]:
+    """Count the trials that gave no result, with the most frequent reason."""
+    records = [trial.record for trial in run.trials]
+    failed = [record for record in records if record.status is not TrialStatus.COMPLETED]
+    if not failed:
+        return []
+    facts = Counter(
+        record.problem.fact if record.problem else record.status.value for record in failed
+    )
+    most = facts.most_common(1)[0]
+    of = f"{len(failed):,} of {count_text(len(records), 'trial')} failed"
+    more = "" if most[1] == len(failed) else f" ({most[1]:,})"
+    return [f"{of}: {most[0]}{more}."]
 
 
 def remaining_sentence(run: Run, findings: Sequence[Finding]) -> list[str]:
@@ -244,7 +269,9 @@ def unfinished_sections(run: Run) -> tuple[Section, ...]:
     table = unfinished_table(run)
     if table is None:
         return ()
-    return (Section(heading="Trials without a result", id="unfinished-trials", blocks=(table,)),)
+    of = f"{len(table.rows):,} of {len(run.plan.trials):,}"
+    heading, anchor = "Trials without a result", "unfinished-trials"
+    return (Section(heading=heading, id=anchor, blocks=(table,), result=of),)
 
 
 def findings_section(findings: tuple[Finding, ...], marks: Marks) -> Section:
@@ -254,4 +281,5 @@ def findings_section(findings: tuple[Finding, ...], marks: Marks) -> Section:
         if findings
         else (Paragraph(text="The audit has no findings."),)
     )
-    return Section(heading="Findings", id="findings", blocks=blocks)
+    result = severities_text(finding.severity for finding in findings) if findings else ""
+    return Section(heading="Findings", id="findings", blocks=blocks, result=result)

@@ -22,6 +22,7 @@ from leadline.report.words import (
     listed,
     op_text,
     place,
+    short,
     value_text,
 )
 
@@ -137,7 +138,24 @@ def scorecard_sections(run: Run, figures: Sequence[CellFigure]) -> tuple[Section
     )
     blocks: list[Block] = [choices] if len(maps) > 1 else []
     blocks += itertools.chain.from_iterable(maps.values())
-    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks)),)
+    drawn = [one for several in maps.values() for one in several]
+    result = _span(drawn[0]) if drawn and len(parts) == 1 else ""
+    return (Section(heading="Scorecard", id="scorecard", blocks=tuple(blocks), result=result),)
+
+
+def _span(drawn: HeatMap) -> str:
+    """`rates ×0.42 to ×9.08 of disk`; empty without a ratio."""
+    base = drawn.cells[drawn.baseline]
+    ratios = [
+        cell.value / given.value
+        for number, row in enumerate(drawn.cells)
+        for cell, given in zip(row, base, strict=True)
+        if number != drawn.baseline and cell.value and given.value
+    ]
+    if not ratios:
+        return ""
+    ends = dict.fromkeys(f"×{ratio:.2f}" for ratio in (min(ratios), max(ratios)))
+    return f"rates {' to '.join(ends)} of {short(drawn.rows[drawn.baseline])}"
 
 
 def _parts(found: Grid) -> list[Grid]:

@@ -12,9 +12,9 @@ from leadline.analysis.requirements import protections
 from leadline.analysis.scaling.study import ScalingStudy
 from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
-from leadline.findings import Finding
+from leadline.findings import Finding, Severity
 from leadline.metrics import PERCENTILES
-from leadline.report.cells import table
+from leadline.report.cells import section, table
 from leadline.report.curves import MOST_SERIES, PageBudget
 from leadline.report.document import (
     Block,
@@ -23,10 +23,12 @@ from leadline.report.document import (
     LineChart,
     Paragraph,
     Section,
+    StripChart,
     Stroke,
     Table,
 )
 from leadline.report.marks import Marks
+from leadline.report.pages.comparison.charts import unstable_text
 from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.ranking import ranking_headline
@@ -49,7 +51,7 @@ from leadline.report.pages.run.findings import (
     unfinished_sections,
 )
 from leadline.report.pages.run.heat_maps import scorecard_sections
-from leadline.report.pages.run.overview import run_front, run_strips
+from leadline.report.pages.run.overview import rates_of, run_front, run_strips
 from leadline.report.pages.run.places import place_sections
 from leadline.report.pages.run.results import (
     load_sentences,
@@ -137,24 +139,29 @@ def run_document(
         of_layers, layers = layers_of_page(run, findings)
         load = (*of_layers, *(load_sentences(loads) if loads else ()))
         strips = run_strips(run, figures, findings) if charts else ()
+        front = run_front(run, figures) if charts else ()
+        failed = unfinished_sections(run)
+        # Where nothing was measured, the reasons are the result.
+        first, later = (failed, ()) if charts and not front else ((), failed)
         return Document(
             title=f"Run {run.id}",
             subtitle=place(subtitle(run), shared),
             summary=headline(
                 run, figures, findings, marks, verification, ranking, comparisons, load
             ),
-            front=run_front(run, figures) if charts else (),
+            front=front,
             sections=(
+                *first,
                 *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
                 *(scorecard_sections(run, figures) if charts else ()),
                 *_folded(comparison_sections(comparisons, marks), when=not charts),
                 *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
                 *(place_sections(run) if charts else ()),
-                *((Section(heading="Trials", id="trials", blocks=strips),) if strips else ()),
+                *_trials(run, figures, strips),
                 _results(run, figures, findings, marks, charts=charts),
                 *_folded(read_write_sections(run, figures, marks)),
                 *left_out_section(run),
-                *unfinished_sections(run),
+                *later,
                 *_folded((findings_section(findings, marks),), when=not charts),
                 *(_folded(_tables(layers)) if charts else ()),
                 *facts_sections(run),
@@ -165,7 +172,12 @@ def run_document(
                     heading="Conditions", id="conditions", blocks=condition_blocks(run), folded=True
                 ),
                 Section(
-                    heading="Test matrix", id="test-matrix", blocks=matrix_blocks(run), folded=True
+                    heading="Test matrix",
+                    id="test-matrix",
+                    blocks=matrix_blocks(run),
+                    folded=True,
+                    result=f"{count_text(len(run.plan.trials), 'trial')} of "
+                    f"{count_text(len(run.plan.cells), 'cell')}",
                 ),
                 *redaction_sections(run),
                 Section(
@@ -228,6 +240,13 @@ def _resources(loads: ScalingStudy) -> tuple[Section, ...]:
     return timeline_sections(named, PageBudget(_MOST_RESOURCE_POINTS))
 
 
+def _trials(
+    run: Run, figures: Sequence[CellFigure], strips: Sequence[StripChart]
+) -> tuple[Section, ...]:
+    result = unstable_text(metric for _, metric in rates_of(run, figures))
+    return (section("Trials", "trials", *strips, result=result),) if strips else ()
+
+
 def _results(
     run: Run,
     figures: tuple[CellFigure, ...],
@@ -246,9 +265,17 @@ def _results(
     return Section(
         heading="Results",
         id="results",
+        result=_trusted(run, figures),
         blocks=(Paragraph(text=note),) if note else (),
         sections=sections,
     )
+
+
+def _trusted(run: Run, figures: Sequence[CellFigure]) -> str:
+    """`6 of 14 without a warning`; empty without a result."""
+    shown = [metric for _, metric in rates_of(run, figures) if metric.value is not None]
+    silent = sum(metric.severity in (None, Severity.INFO) for metric in shown)
+    return f"{silent:,} of {len(shown):,} without a warning" if shown else ""
 
 
 def _methods(run: Run) -> tuple[Block, ...]:

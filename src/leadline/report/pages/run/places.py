@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from leadline.analysis.places import Cell, PlaceStudy, place_studies
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.reader import Run
@@ -45,12 +47,19 @@ def _section(study: PlaceStudy) -> Section:
     return Section(
         heading=title,
         id=f"{study.kind}s",
+        result=_counts(study),
         blocks=(
             Paragraph(text=_sentence(study)),
             _picture(study),
             table(f"{study.kind}-table", columns, rows, caption=caption),
         ),
     )
+
+
+def _counts(study: PlaceStudy) -> str:
+    """`slower 1, same 2`: how many places have each verdict."""
+    counts = Counter(one.verdict for one in study.figures)
+    return ", ".join(f"{word} {counts[one]:,}" for one, word in _WORDS.items() if counts[one])
 
 
 def _sentence(study: PlaceStudy) -> str:

@@ -30,7 +30,7 @@ from leadline.report.cells import number_column, table
 from leadline.report.document import Cell, Column, Paragraph, Section
 from leadline.report.marks import Marks
 from leadline.report.pages.comparison.page import comparison_section
-from leadline.report.pages.ranking import order_table
+from leadline.report.pages.ranking import order_table, ranking_result
 from leadline.report.pages.run.heat_maps import grid, usable
 from leadline.report.words import MISSING, NOT_SHOWN, absence_text, level_name, value_with_unit
 
@@ -73,7 +73,10 @@ def read_write_sections(
     )
     pairs = table("read-write-table", columns, rows, filterable=True)
     blocks = (Paragraph(text=text), pairs)
-    return (Section(heading="Read vs write", id="read-write", blocks=blocks),)
+    ratios = [float(cell.sort) for row in rows if isinstance(cell := row[5], Cell) and cell.sort]
+    ends = dict.fromkeys(f"×{ratio:.2f}" for ratio in (min(ratios), max(ratios))) if ratios else ()
+    result = f"reads {' to '.join(ends)} of writes" if ends else ""
+    return (Section(heading="Read vs write", id="read-write", blocks=blocks, result=result),)
 
 
 def _read_write_row(
@@ -217,4 +220,5 @@ def ranking_sections(run: Run, ranking: Ranking | None, targets: int) -> tuple[S
         text = f"{targets} targets are too many to rank here: `leadline rank {run.id}`."
         return (Section(heading="Ranking", id="ranking", blocks=(Paragraph(text=text),)),)
     order = order_table("ranking-table", ranking, protections(run), whole=True)
-    return (Section(heading="Ranking", id="ranking", blocks=(order,)),)
+    result = ranking_result(ranking)
+    return (Section(heading="Ranking", id="ranking", blocks=(order,), result=result),)

@@ -34,11 +34,16 @@ from leadline.report.pages.scaling.overview import scaling_front, scaling_headli
 from leadline.report.pages.scaling.sentences import (
     NamedCurve,
     at_peak_clause,
+    bottlenecks_result,
     curve_sentence,
     density_sentence,
+    fairness_result,
+    growth_result,
     growth_sentence,
     lab_sentences,
+    limits_result,
     named_curves,
+    peaks_result,
     run_name,
     scaling_bullets,
 )
@@ -60,7 +65,15 @@ from leadline.report.pages.scaling.tables import (
 )
 from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.pages.scaling.words import level_text, short_title, superlinear_finding, text
-from leadline.report.words import band_text, chart_labels, count_text, listed, op_text, place
+from leadline.report.words import (
+    band_text,
+    chart_labels,
+    count_text,
+    listed,
+    op_text,
+    place,
+    severities_text,
+)
 from leadline.stats.usl import Unfitted, UslFit
 
 # A summary has no more sentences about curves than these.
@@ -285,16 +298,24 @@ def result_sections(
     ]
     sections = (
         section(
-            "Peak and knee", "load-peak", shapes_table("load-shapes", peaks) if peaks else None
+            "Peak and knee",
+            "load-peak",
+            shapes_table("load-shapes", peaks) if peaks else None,
+            result=peaks_result([shape for _, shape in shapes]),
         ),
         section(
-            "Latency limit", "load-limit", limits_table("load-limits", limits) if limits else None
+            "Latency limit",
+            "load-limit",
+            limits_table("load-limits", limits) if limits else None,
+            result=limits_result([answer for _, answer in limits]),
         ),
         section(
             "Scalability fit",
             "load-law",
             *(block for block in _law(shapes) if in_words or isinstance(block, Table)),
             folded=not in_words,
+            result=f"{sum(isinstance(shape.law, UslFit) for _, shape in shapes):,} of "
+            f"{count_text(len(shapes), 'curve')} fitted",
         ),
         section(
             "Density",
@@ -309,6 +330,7 @@ def result_sections(
             "Fairness among clients",
             "load-fairness",
             fairness_table("fairness", clients) if clients else None,
+            result=fairness_result([fair for _, fair in clients]),
         ),
         section(
             "Noisy neighbours",
@@ -319,6 +341,7 @@ def result_sections(
             "Bottlenecks",
             "load-bottlenecks",
             bottleneck_table("bottlenecks", limited) if limited else None,
+            result=bottlenecks_result([study for _, study in limited]),
         ),
     )
     return tuple(made for made in sections if made.blocks)
@@ -370,6 +393,7 @@ def growth_sections(study: ScalingStudy, *, in_words: bool = True) -> tuple[Sect
             f"Speed-up: {growth.candidate.name} vs {growth.baseline.name}",
             f"speedup-{number}",
             *_growth_blocks(growth, number, in_words=in_words),
+            result=growth_result(growth),
         )
         for number, growth in enumerate(found, start=1)
     )
@@ -436,8 +460,9 @@ def scaling_page(study: ScalingStudy) -> Document:
             "findings",
             matrix,
             finding_list(findings, marks) if findings else "The audit has no findings.",
+            result=severities_text(one.severity for one in findings) if findings else "",
         ),
-        section("Levels", "levels", *tables, folded=True),
+        section("Levels", "levels", *tables, folded=True, result=_levels_text(curves)),
         *evidence_section(curves),
         *timeline_sections([(curve.name, curve.study) for curve in curves], PageBudget()),
         *redaction_sections(*(run.run for run in study.runs)),
@@ -451,6 +476,11 @@ def scaling_page(study: ScalingStudy) -> Document:
         marked=marks.all,
         front=scaling_front(study),
     )
+
+
+def _levels_text(curves: Sequence[NamedCurve]) -> str:
+    levels = count_text(sum(curve.study.levels for curve in curves), "level")
+    return f"{levels} of {count_text(len(curves), 'curve')}"
 
 
 def _load_charts(group: _Group, groups: int) -> list[LineChart]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.bottleneck.suspects import Strength
-from leadline.analysis.scaling.clients import DensityAnswer
+from leadline.analysis.scaling.clients import DensityAnswer, Fairness
 from leadline.analysis.scaling.growth import Growth, LabBounds
 from leadline.analysis.scaling.knee import Shape
 from leadline.analysis.scaling.limits import LimitAnswer
@@ -16,6 +17,7 @@ from leadline.archive.reader import Run
 from leadline.metrics import Metric
 from leadline.plan.lab import Store
 from leadline.report.pages.scaling.words import (
+    NAMES,
     PEAK_CLAUSES,
     below_earlier,
     gain_text,
@@ -299,6 +301,64 @@ def growth_sentence(growth: Growth) -> str:
         others = f" ({count_text(more, 'further curve')} in the table)" if more else ""
         return f"{systems}, {what}: highest throughput {faster}{efficiency}{others}."
     return f"{systems}: no common curve has a ratio."
+
+
+# What a page has next to the heading of a section.
+
+
+def growth_result(growth: Growth) -> str:
+    """`highest throughput +12 % to +90 %, efficiency 67 % to 114 %`; empty without a ratio."""
+    peaks = [row.speedup.peak for row in growth.rows if not row.speedup.baseline.part_of_mix]
+    ratios = [peak.judgement.ratio for peak in peaks if peak and peak.judgement.ratio]
+    shares = [peak.efficiency.value for peak in peaks if peak and peak.efficiency]
+    parts = [f"highest throughput {_span(signed(one - 1) for one in _ends(ratios))}"]
+    parts += [f"efficiency {_span(map(share_text, _ends(shares)))}"] if shares else []
+    return ", ".join(parts) if ratios else ""
+
+
+def peaks_result(shapes: Sequence[Shape]) -> str:
+    """`highest 3,243 IOPS to 5,514 IOPS, 2 of 4 curves saturate`."""
+    rates = [shape.peak.iops for shape in shapes if shape.peak]
+    saturated = sum(shape.saturated is True for shape in shapes)
+    highest = _span(value_with_unit(Metric.IOPS, rate) for rate in _ends(rates))
+    of = f"{saturated:,} of {count_text(len(shapes), 'curve')} saturate"
+    return f"highest {highest}, {of}" if rates else ""
+
+
+def limits_result(answers: Sequence[LimitAnswer]) -> str:
+    """`kept up to 2,459 IOPS to 4,180 IOPS`; empty where no level keeps the limit."""
+    rates = [answer.iops for answer in answers if answer.iops is not None]
+    kept = _span(value_with_unit(Metric.IOPS, rate) for rate in _ends(rates))
+    return f"kept up to {kept}" if rates else ""
+
+
+def fairness_result(found: Sequence[Fairness]) -> str:
+    """`the slowest client has 62 % to 98 % of the median client's rate`."""
+    shares = [one.iops_share for one in found if one.iops_share is not None]
+    span = _span(map(share_text, _ends(shares)))
+    return f"the slowest client has {span} of the median client's rate" if shares else ""
+
+
+def bottlenecks_result(studies: Sequence[CurveStudy]) -> str:
+    """`client processors at the peak of 3 of 4 curves`: the most frequent one that is named."""
+    named = Counter(
+        suspect.bottleneck
+        for study in studies
+        for suspect in (study.at_peak.leading if study.at_peak else ())
+        if suspect.strength is Strength.NAMED
+    )
+    most = named.most_common(1)
+    curves = count_text(len(studies), "curve")
+    return f"{NAMES[most[0][0]]} at the peak of {most[0][1]:,} of {curves}" if most else ""
+
+
+def _ends(values: Sequence[float]) -> tuple[float, ...]:
+    return (min(values), max(values)) if values else ()
+
+
+def _span(texts: Iterable[str]) -> str:
+    """`12 % to 90 %`, equal ends once."""
+    return " to ".join(dict.fromkeys(texts))
 
 
 def lab_sentences(bounds: LabBounds) -> tuple[str, ...]:
