@@ -59,11 +59,11 @@ def measuring(leadline: Leadline) -> Running:
 @pytest.mark.parametrize(
     ("stage", "number"),
     [
-        (coming_up, signal.SIGINT),
-        pytest.param(coming_up, signal.SIGTERM, marks=pytest.mark.deep),
+        (coming_up, signal.SIGTERM),
+        pytest.param(coming_up, signal.SIGINT, marks=pytest.mark.deep),
         (prefilling, signal.SIGINT),
         (measuring, signal.SIGINT),
-        (measuring, signal.SIGTERM),
+        pytest.param(measuring, signal.SIGTERM, marks=pytest.mark.deep),
     ],
 )
 def test_a_signal_stops_and_cleans(
