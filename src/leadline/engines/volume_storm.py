@@ -32,9 +32,7 @@ from leadline.connect.kubernetes.lifecycle import (
     created_s,
     delete_with_snapshot,
     finalizers,
-    find_driver,
     list_owned,
-    snapshot_classes,
 )
 from leadline.connect.kubernetes.objects import events_of, format_events, get_object
 from leadline.connect.kubernetes.pod_shell import PodShell
@@ -90,6 +88,7 @@ class Storm:
         self._journal = Journal(folder / EVENTS_FILE)
         self._failures: list[Failed] = []
         self._watches = Watches(connection=self._connection)
+        self._grown, self._grown_bytes = False, 2 * self._objects.runner.size_bytes
 
     # --- the stages ------------------------------------------------------------------------------
 
@@ -485,24 +484,7 @@ class Storm:
     # --- before and after ------------------------------------------------------------------------
 
     def _survey(self) -> LifecycleRecord:
-        """What the class supports, and why not."""
         claims, runner = self._claims, self._objects.runner
-        self._grown, self._grown_bytes = False, 2 * runner.size_bytes
-        unsupported: dict[Op, str] = {}
-        if not claims.expandable:
-            unsupported[Op.EXPAND] = "the class does not set allowVolumeExpansion"
-        driver = find_driver(self._connection, claims.provisioner)
-        snapshot_class = ""
-        if driver is None:
-            reason = f"the provisioner {claims.provisioner} is no CSI driver"
-            unsupported |= dict.fromkeys((Op.SNAPSHOT, Op.RESTORE, Op.CLONE), reason)
-        else:
-            snapshot_class = self._snapshot_class()
-            if not snapshot_class:
-                reason = f"no VolumeSnapshotClass is for the driver {claims.provisioner}"
-                unsupported |= dict.fromkeys((Op.SNAPSHOT, Op.RESTORE), reason)
-        if driver is None or (driver.spec and driver.spec.attachRequired is False):
-            unsupported[Op.ATTACH] = "the driver does not attach volumes"
         return LifecycleRecord(
             request=self._request,
             storage_class=runner.storage_class,
@@ -510,23 +492,10 @@ class Storm:
             immediate=claims.immediate,
             mode=runner.mode.value,
             size_bytes=runner.size_bytes,
-            snapshot_class=snapshot_class,
+            snapshot_class=claims.snapshot_class,
             began_at=time.time() - self._journal.now(),
-            unsupported=unsupported,
+            unsupported=dict(claims.unsupported),
         )
-
-    def _snapshot_class(self) -> str:
-        """The class that the target names, else the driver's default, else its first."""
-        if self._claims.snapshot_class:
-            return self._claims.snapshot_class
-        default = "snapshot.storage.kubernetes.io/is-default-class"
-        found = {
-            str(item["metadata"]["name"]): (item["metadata"].get("annotations") or {}).get(default)
-            for item in snapshot_classes(self._connection)
-            if item.get("driver") == self._claims.provisioner
-        }
-        chosen = [name for name, is_default in found.items() if is_default == "true"]
-        return next(iter([*chosen, *sorted(found)]), "")
 
     def _watch(self) -> None:
         owner = str(self._objects.owner["name"])

@@ -13,6 +13,7 @@ from leadline.connect.ceph import CephAccess
 from leadline.connect.shell import Shell
 from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
+from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
 from leadline.plan.target_url import TargetKind, VolumeSharing
@@ -148,7 +149,8 @@ class RemoteVolumes:
 class VolumeClaims:
     """Claims of a StorageClass that a trial makes and removes itself, `count` at once unless the
     workload says how many. Each stage may take `bound_s`. `stem` begins the names of the objects;
-    `note` gets messages about what is awaited."""
+    `unsupported` says why the class does not have a stage; `note` gets messages about what is
+    awaited."""
 
     shape: ClassVar[Shape] = Shape.FILES
     objects: LifecycleObjects
@@ -157,9 +159,9 @@ class VolumeClaims:
     bound_s: float
     provisioner: str
     immediate: bool
-    expandable: bool
     keeps_volumes: bool
     snapshot_class: str
+    unsupported: Mapping[Op, str]
     note: Callable[[str], None]
 
     def __str__(self) -> str:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from lightkube.resources.batch_v1 import Job
+from lightkube.resources.storage_v1 import CSIDriver, StorageClass
 
 from leadline import errors
 from leadline.archive.records import CacheDrop
-from leadline.connect.kubernetes.lifecycle import LifecycleObjects, create_owner, snapshot_classes
+from leadline.connect.kubernetes.lifecycle import (
+    LifecycleObjects,
+    create_owner,
+    find_driver,
+    snapshot_classes,
+)
 from leadline.connect.kubernetes.objects import get_object, labels_of
 from leadline.connect.kubernetes.permissions import LIFECYCLE_RULES, RUN_RULES
 from leadline.connect.kubernetes.pods import ROOT, PodSecurity, RunnerJob
 from leadline.connect.kubernetes.survey import find_class, keeps_volumes
 from leadline.errors import LeadlineError
+from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.plan.target_url import VolumeMode
@@ -55,7 +64,7 @@ class LifecycleTarget(KubernetesTarget):
         if not wanted:
             return
         connection = self.cluster.connection
-        provisioner = find_class(connection, self._volumes.storage_class, []).provisioner
+        provisioner = self._class.provisioner
         drivers = {
             str(item["metadata"]["name"]): str(item.get("driver", ""))
             for item in snapshot_classes(connection)
@@ -78,6 +87,10 @@ class LifecycleTarget(KubernetesTarget):
             if near
             else "name one of that driver, or omit snapshot_class",
         )
+
+    @property
+    def _class(self) -> StorageClass:
+        return find_class(self.cluster.connection, self._volumes.storage_class, [])
 
     @property
     def location(self) -> VolumeClaims:  # type: ignore[override]
@@ -104,7 +117,13 @@ class LifecycleTarget(KubernetesTarget):
             user=ROOT if block else self.cluster.pod_user,
         )
         owner = create_owner(connection, runner, self.cluster.settings)
-        found = find_class(connection, volumes.storage_class, [])
+        found = self._class
+        snapshot_class, unsupported = lifecycle_support(
+            found,
+            find_driver(connection, str(found.provisioner)),
+            snapshot_classes(connection),
+            wanted=self._request.snapshot_class,
+        )
         self._owner = name
         self._claims_location = VolumeClaims(
             objects=LifecycleObjects(
@@ -118,9 +137,9 @@ class LifecycleTarget(KubernetesTarget):
             bound_s=self.cluster.settings.ready_s,
             provisioner=str(found.provisioner),
             immediate=found.volumeBindingMode != "WaitForFirstConsumer",
-            expandable=found.allowVolumeExpansion is True,
             keeps_volumes=keeps_volumes(found),
-            snapshot_class=self._request.snapshot_class,
+            snapshot_class=snapshot_class,
+            unsupported=unsupported,
             note=self.cluster.note,
         )
 
@@ -136,3 +155,38 @@ class LifecycleTarget(KubernetesTarget):
 
     def drop_caches(self) -> CacheDrop | None:
         return None
+
+
+def lifecycle_support(
+    found: StorageClass,
+    driver: CSIDriver | None,
+    classes: Iterable[Mapping[str, Any]],
+    *,
+    wanted: str,
+) -> tuple[str, dict[Op, str]]:
+    """Return the VolumeSnapshotClass of a StorageClass, and why it does not have a stage.
+
+    That is the one `wanted`, else the driver's default, else its first; empty without one.
+    `driver` is None for a provisioner that is no CSI driver.
+    """
+    unsupported: dict[Op, str] = {}
+    if found.allowVolumeExpansion is not True:
+        unsupported[Op.EXPAND] = "the class does not set allowVolumeExpansion"
+    if driver is None or (driver.spec and driver.spec.attachRequired is False):
+        unsupported[Op.ATTACH] = "the driver does not attach volumes"
+    if driver is None:
+        reason = f"the provisioner {found.provisioner} is no CSI driver"
+        return "", unsupported | dict.fromkeys((Op.SNAPSHOT, Op.RESTORE, Op.CLONE), reason)
+    fitting = [item["metadata"] for item in classes if item.get("driver") == found.provisioner]
+    first = min(fitting, key=lambda item: (not _is_default(item), str(item["name"])), default=None)
+    snapshot_class = wanted or (str(first["name"]) if first else "")
+    if not snapshot_class:
+        reason = f"no VolumeSnapshotClass is for the driver {found.provisioner}"
+        unsupported |= dict.fromkeys((Op.SNAPSHOT, Op.RESTORE), reason)
+    return snapshot_class, unsupported
+
+
+def _is_default(metadata: Mapping[str, Any]) -> bool:
+    """Whether a VolumeSnapshotClass is the default of its driver."""
+    annotations = metadata.get("annotations") or {}
+    return bool(annotations.get("snapshot.storage.kubernetes.io/is-default-class") == "true")

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from lightkube.models.storage_v1 import CSIDriverSpec
+from lightkube.resources.storage_v1 import CSIDriver, StorageClass
 
 from leadline import errors
 from leadline.connect.kubernetes import lifecycle
@@ -24,6 +26,7 @@ from leadline.metrics import STAGES, Op
 from leadline.plan.target_url import VolumeMode
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import VolumeClaims
+from leadline.targets.volume_lifecycle import lifecycle_support
 
 DRIVER = "csi.example"
 GIB = 1 << 30
@@ -159,26 +162,31 @@ def storm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Life
         def got(connection: Any, kind: Any, resource: str, name: str, *rest: Any) -> Any:
             return plane.objects.get((kind, name))
 
-        attached = SimpleNamespace(spec=SimpleNamespace(attachRequired=True))
-        classes = [{"metadata": {"name": plane.snapshot_class}, "driver": DRIVER}]
         for name, double in {
             "Watches": Watches,
             "PodShell": Shell,
-            "find_driver": lambda _, name: attached if name == DRIVER else None,
-            "snapshot_classes": lambda _: classes if plane.snapshot_class else [],
             "get_object": got,
             "list_owned": owned,
             "events_of": lambda *_: [],
             "_LOOK_AGAIN_S": 0.1,
         }.items():
             monkeypatch.setattr(volume_storm, name, double)
-        settings = {
+        settings: dict[str, Any] = {
             "bound_s": 1.0,
-            "expandable": True,
             "immediate": False,
             "keeps_volumes": False,
-            "snapshot_class": "",
-        } | more
+        }
+        settings["snapshot_class"], settings["unsupported"] = lifecycle_support(
+            StorageClass(
+                provisioner=plane.driver, allowVolumeExpansion=more.pop("expandable", True)
+            ),
+            CSIDriver(spec=CSIDriverSpec(attachRequired=True)) if plane.driver == DRIVER else None,
+            [{"metadata": {"name": plane.snapshot_class}, "driver": DRIVER}]
+            if plane.snapshot_class
+            else [],
+            wanted=more.pop("snapshot_class", ""),
+        )
+        settings |= more
         claims = VolumeClaims(
             objects=cast(Any, plane),
             stem="leadline-1-fast",
@@ -232,6 +240,18 @@ def test_the_named_snapshot_class_is_used(storm: Callable[..., LifecycleReport])
     plane = ControlPlane()
     storm(plane, snapshot_class="other")
     assert "snapshot of other" in plane.asked
+
+
+@pytest.mark.parametrize(("default", "found"), [("b", "b"), ("", "a")])
+def test_the_default_snapshot_class_of_the_driver_comes_first(default: str, found: str) -> None:
+    key = "snapshot.storage.kubernetes.io/is-default-class"
+    classes = [
+        {"metadata": {"name": name, "annotations": {key: str(name == default).lower()}},
+         "driver": driver}
+        for name, driver in (("b", DRIVER), ("a", DRIVER), ("0", "another.example"))
+    ]  # fmt: skip
+    given = StorageClass(provisioner=DRIVER), CSIDriver(spec=CSIDriverSpec())
+    assert lifecycle_support(*given, classes, wanted="")[0] == found
 
 
 def test_a_volume_that_is_stuck_is_named_and_the_others_go_on(
