@@ -15,13 +15,13 @@ from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
 from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
-from leadline.plan.loader import Overrides, load_plan
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress
 from leadline.runner.prepared import RunRequest, prepare_targets
 from leadline.runner.session import Outcome, run_session
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
+from tests.unit.runner.planned import planned_run
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 KEPT = 5
@@ -55,18 +55,11 @@ def stretch(part: dict[str, Any], factor: int) -> None:
 
 def written(folder: Path, workload: str) -> RunWriter:
     (folder / "disk").mkdir()
-    path = folder / "plan.yaml"
-    path.write_text(
+    return planned_run(
+        folder,
         f"targets: ['dir:{folder}/disk']\nrepeats: 2\nprefill: false\n"
         "defaults: {runtime: 4s, size: 1M}\n"
-        f"workloads: [{{name: w, pattern: randread, {workload}}}]\n"
-    )
-    return RunWriter.create(
-        folder / "run",
-        plan=load_plan(path, Overrides()),
-        plan_as_given=path.read_bytes(),
-        created_at="2026-11-21T00:00:00Z",
-        session=this_session(),
+        f"workloads: [{{name: w, pattern: randread, {workload}}}]\n",
     )
 
 

@@ -18,13 +18,13 @@ from leadline.engines.replay import ReplayEngine
 from leadline.errors import LeadlineError
 from leadline.judge import Judge
 from leadline.plan.footprint import Footprint
-from leadline.plan.loader import Overrides, load_plan
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Journal, Progress
 from leadline.runner.prepared import RunRequest, prepare_targets
 from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
+from tests.unit.runner.planned import planned_run
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 
@@ -76,19 +76,12 @@ class Stopping(ReplayEngine):
 def written(folder: Path, budget: str, targets: str = "abc", more: str = "") -> RunWriter:
     for name in targets:
         (folder / name).mkdir()
-    path = folder / "plan.yaml"
     urls = ", ".join(f"{{name: {name}, target: 'dir:{folder}/{name}'}}" for name in targets)
-    path.write_text(
+    return planned_run(
+        folder,
         f"targets: [{urls}]\nrepeats: 3\nprefill: false\nseed: 3\nbudget: {{{budget}}}\n"
         "defaults: {runtime: 4s, size: 1M}\n"
-        f"workloads: [{{name: w, pattern: randread{more}}}]\n"
-    )
-    return RunWriter.create(
-        folder / "run",
-        plan=load_plan(path, Overrides()),
-        plan_as_given=path.read_bytes(),
-        created_at="2026-11-21T00:00:00Z",
-        session=this_session(),
+        f"workloads: [{{name: w, pattern: randread{more}}}]\n",
     )
 
 

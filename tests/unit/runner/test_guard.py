@@ -23,7 +23,6 @@ from leadline.engines.replay import ReplayEngine
 from leadline.errors import LeadlineError
 from leadline.formats.guard_readings import GuardReading, MissedReading
 from leadline.plan.guard import Guard, PrometheusLimit
-from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.guard import QueryLimit, Reading, RunGuard
@@ -33,6 +32,7 @@ from leadline.runner.session import Outcome, run_session
 from leadline.runner.trial import within_budget
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
+from tests.unit.runner.planned import planned_run
 
 if TYPE_CHECKING:
     from leadline.connect.shell import Shell
@@ -88,18 +88,11 @@ class Waiting(ReplayEngine):
 
 def written(folder: Path) -> RunWriter:
     (folder / "disk").mkdir()
-    path = folder / "plan.yaml"
-    path.write_text(
+    return planned_run(
+        folder,
         f"targets: ['dir:{folder}/disk']\nrepeats: 3\nprefill: false\n"
         "guard: {ceph_health: HEALTH_ERR}\nclusters: {c: {ceph_conf: c.conf}}\n"
-        "workloads: [{name: w, pattern: randread, runtime: 4s, size: 1M}]\n"
-    )
-    return RunWriter.create(
-        folder / "run",
-        plan=load_plan(path, Overrides()),
-        plan_as_given=path.read_bytes(),
-        created_at="2026-11-21T00:00:00Z",
-        session=this_session(),
+        "workloads: [{name: w, pattern: randread, runtime: 4s, size: 1M}]\n",
     )
 
 
