@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leadline.stats.histogram import LatencyHistogram
 
+# The equivalence margin where none is stated, as a share: a smaller change counts as none.
+MARGIN = 0.05
+
 
 class Op(StrEnum):
     """The direction of the I/O, or a stage in the life of a volume (`STAGES`). `total` adds reads

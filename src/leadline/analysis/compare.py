@@ -13,10 +13,9 @@ from leadline.analysis.overall import overall_effects
 from leadline.analysis.samples import Samples, merge_samples
 from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, usual_rate, workload_differences
-from leadline.metrics import Metric, Op
+from leadline.metrics import MARGIN, Metric, Op
 from leadline.plan.models import Workload
 
-DEFAULT_BAND = 0.05
 _Key = tuple[str, str, Op | None]
 # A compared cell that lacks its judgement, and the samples of both systems.
 PairedCell = tuple[Callable[..., ComparedCell], Pair]
@@ -27,7 +26,7 @@ def compare(
     candidate: Side,
     *,
     by: By,
-    band: float = DEFAULT_BAND,
+    band: float = MARGIN,
     metrics: Sequence[Metric] = tuple(Metric),
     primary: Sequence[Selector] = (),
     between_runs: float = BETWEEN_RUNS,

@@ -18,11 +18,10 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.formats.result import EngineOutput
-from leadline.metrics import Op
+from leadline.metrics import MARGIN, Op
 from leadline.plan.labels import labels_text
 from leadline.stats.effects import LEAST_DEVIATION, Estimate
 
-DEFAULT_BAND = 0.05
 _LEVEL = 0.05
 # Labels by which targets of one node or zone each are separate.
 _KEYS = ("node", "zone")
@@ -65,7 +64,7 @@ class PlaceStudy:
     ratios: Mapping[tuple[str, Cell], float]
 
 
-def place_studies(run: Run, band: float = DEFAULT_BAND) -> tuple[PlaceStudy, ...]:
+def place_studies(run: Run, band: float = MARGIN) -> tuple[PlaceStudy, ...]:
     """Study the nodes of a run, and its zones where the inventory knows them; each with at least
     two places."""
     rates = node_rates(run)

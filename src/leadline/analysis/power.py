@@ -12,7 +12,7 @@ from leadline.analysis.figures import CellFigure
 from leadline.analysis.samples import Samples
 from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_DEVIATION, Sample
 from leadline.archive.reader import Run
-from leadline.metrics import Metric, Op
+from leadline.metrics import MARGIN, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.stats.effects import LEAST_DEVIATION, Estimate
 from leadline.stats.families import LEVEL
@@ -81,7 +81,7 @@ def plan_power(
     plan: Plan,
     change: float,
     *,
-    margin: float = 0.05,
+    margin: float = MARGIN,
     like: tuple[Run, Iterable[CellFigure]] | None = None,
 ) -> Power:
     """Compute what a plan needs, from the scatter of the earlier run `like` with its figures.

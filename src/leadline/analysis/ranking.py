@@ -29,7 +29,7 @@ from leadline.analysis.verdicts import CAP_REASONS, Judgement, Pair, Sample, Ver
 from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from leadline.metrics import STAGES, Metric, Op, Spread
+from leadline.metrics import MARGIN, STAGES, Metric, Op, Spread
 from leadline.plan.models import Workload
 from leadline.stats.effects import location
 from leadline.text import did_you_mean, shortened
@@ -256,7 +256,6 @@ def _sign(metric: Metric) -> float:
 
 
 NoiseFloor = Callable[[Objective], float]
-DEFAULT_BAND = 0.05
 # For more targets, ranks by each objective take too long to compute and are too many to read.
 MOST_BY_FIGURE = 60
 
@@ -350,7 +349,7 @@ def rank(
     question: Question,
     *,
     baseline: str | None = None,
-    band: float = DEFAULT_BAND,
+    band: float = MARGIN,
     noise: NoiseFloor = lambda objective: 0.0,
 ) -> Ranking:
     """Every target of the run. `baseline` is the target that scores 1, the plan's first complete

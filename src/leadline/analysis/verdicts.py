@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from leadline.metrics import Metric, Spread
+from leadline.metrics import MARGIN, Metric, Spread
 from leadline.stats.effects import (
     LEAST_DEVIATION,
     Estimate,
@@ -255,7 +255,7 @@ class _Draft:
 
 
 def judge(
-    pairs: Sequence[Pair], band: float = 0.05, *, between_runs: float = BETWEEN_RUNS
+    pairs: Sequence[Pair], band: float = MARGIN, *, between_runs: float = BETWEEN_RUNS
 ) -> tuple[Judgement, ...]:
     """Test each pair, with scatter pooled and p values adjusted over all of them.
 

@@ -228,6 +228,8 @@ def describe_groups(plan: Plan) -> list[str]:
 
 def _power_lines(power: Power, plan: Plan) -> list[str]:
     """The trials that each cell needs to show a change."""
+    from leadline.analysis.verdicts import BETWEEN_RUNS, REPEATS_DEVIATION
+
     rows: list[tuple[str, ...]] = [
         ("workload", "level", "operation", "scatter", "trials", "planned", "I/O time")
     ]
@@ -258,12 +260,14 @@ def _power_lines(power: Power, plan: Plan) -> list[str]:
     lines = ["", title, "", *_table(rows)]
     if not all(one.measured for one in power.cells):
         lines.append(
-            "* the median of published repeats, and up to their 90th percentile, 16 %; "
+            "* the median of published repeats, and up to their 90th percentile, "
+            f"{REPEATS_DEVIATION:.0%}; "
             "`--like RUN` takes the scatter of a run of yours"
         )
     if power.across_runs:
         lines.append(
-            "one target is compared with another run, and runs of one system differ by 5 %; "
+            "one target is compared with another run, and runs of one system differ by "
+            f"{BETWEEN_RUNS:.0%}; "
             "targets of one plan are compared without that"
         )
     return lines

@@ -296,7 +296,6 @@ def power_of(plan: Plan, runs: Path) -> Power | None:
     if plan.detect is None:
         return None
     from leadline.analysis.power import plan_power
-    from leadline.plan.models import MARGIN
 
     like = None
     if plan.detect.like:
@@ -305,7 +304,7 @@ def power_of(plan: Plan, runs: Path) -> Power | None:
 
         run = find_run(plan.detect.like, runs)
         like = run, Judge()(run)[0]
-    return plan_power(plan, plan.detect.change, margin=MARGIN, like=like)
+    return plan_power(plan, plan.detect.change, like=like)
 
 
 # Kinds that --by names; any other word after it is a label's key.

@@ -14,13 +14,13 @@ from pydantic import (
     model_validator,
 )
 
+from leadline.metrics import MARGIN
 from leadline.plan.expectations import Expectation
 from leadline.plan.guard import Guard
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
 from leadline.plan.matrix import Dimension, matrix_faults
 from leadline.plan.models import (
-    MARGIN,
     EngineChoice,
     LatencyLimit,
     Model,

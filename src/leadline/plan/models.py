@@ -381,10 +381,6 @@ class Budget(Model):
     volumes: int | None = None
 
 
-# The equivalence margin of comparisons, as a share.
-MARGIN = 0.05
-
-
 class Detect(Model):
     """The change of a rate, as a share, that the repeats of each cell are to find, with the scatter
     of the run `like` (empty: the published one); no cell has more than `most` trials."""

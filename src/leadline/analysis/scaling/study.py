@@ -10,7 +10,6 @@ from pathlib import Path
 from leadline import errors
 from leadline.analysis.bottleneck.evidence import LevelEvidence, levels_evidence
 from leadline.analysis.bottleneck.suspects import Suspect, leading, suspects
-from leadline.analysis.compare import DEFAULT_BAND
 from leadline.analysis.comparison import Judged
 from leadline.analysis.figures import CellFigure
 from leadline.analysis.samples import Samples
@@ -31,6 +30,7 @@ from leadline.analysis.verdicts import BETWEEN_RUNS
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.findings import Finding
+from leadline.metrics import MARGIN
 from leadline.plan.models import LatencyLimit, parse_latency_limit
 from leadline.text import shortened
 
@@ -139,7 +139,7 @@ def study(
     limit: LatencyLimit | None = None,
     by: str | None = None,
     added: float | None = None,
-    band: float = DEFAULT_BAND,
+    band: float = MARGIN,
     between_runs: float = BETWEEN_RUNS,
 ) -> ScalingStudy:
     """Analyse load curves and growth of the runs. `by` is a label of one run's targets whose values
