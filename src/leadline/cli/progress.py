@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -424,6 +425,11 @@ class LiveTable:
         yield grid
 
 
+def wrapped(line: str, width: int) -> list[str]:
+    """Split a line that is wider than a terminal; its continuation is indented."""
+    return textwrap.wrap(line, max(width, 10), subsequent_indent="    ", break_on_hyphens=False)
+
+
 @contextmanager
 def _live() -> Iterator[Observer]:
     from rich.console import Console
@@ -436,7 +442,7 @@ def _live() -> Iterator[Observer]:
 
         def observe(event: Event) -> None:
             for line in table.see(event):
-                live.console.print(Text(visible(line)))
+                live.console.print(Text("\n".join(wrapped(visible(line), console.width))))
 
         yield observe
 

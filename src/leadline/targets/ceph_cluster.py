@@ -286,8 +286,12 @@ def open_clusters(
     with ExitStack() as stack:
         found: dict[str, OpenCluster] = {}
         for cluster in clusters:
+
+            def of_cluster(sentence: str, name: str = cluster.name) -> None:
+                note(f"{name}: {sentence}")
+
             if isinstance(cluster.lab, LabDescription):
-                lab = bring_up(_lab_name(cluster.name), cluster.lab, folder, note)
+                lab = bring_up(_lab_name(cluster.name), cluster.lab, folder, of_cluster)
                 stack.callback(lab.down)
                 brought_up(lab)
                 found[cluster.name] = OpenCluster(cluster.name, lab.access, lab, temporary=True)

@@ -55,6 +55,13 @@ def test_a_note_does_not_tear_the_line_of_a_trial(capsys: pytest.CaptureFixture[
     ], "a run that is stopped ends its line"
 
 
+def test_a_long_result_goes_on_indented() -> None:
+    line = "[14/36] ec-2-1@multi-zone · random-rw-4k · qd16: read 2,394 IOPS · write 489 IOPS"
+    lines = progress.wrapped(line, 60)
+    assert lines == [line[:59], "    " + line[60:]]
+    assert progress.wrapped("    level qd1, 1 of 2", 60) == ["    level qd1, 1 of 2"]
+
+
 @pytest.mark.parametrize("width", [12, 34, 200])
 def test_the_table_fits_the_terminal(width: int) -> None:
     table = LiveTable()

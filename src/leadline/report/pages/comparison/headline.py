@@ -194,7 +194,10 @@ def key_finding(comparison: Comparison) -> str:
         parts = parts_of(cells, comparison.overall)
         return _without_change(cells, names, [part for part in parts if part.shifted])
     if cells[0].rate:
-        return _sentence(headline_parts(comparison), names)
+        parts = headline_parts(comparison)
+        # One sentence about all operations, where the first would leave another out.
+        along = alike_text(comparison, intervals=True) if len(parts) < 2 else ""
+        return along or _sentence(parts, names)
     changes = listed(
         f"of {OP_NOUNS[op]} is {span_text(ratios(changed(group)), 'lower', 'higher')} "
         f"({_counts(group)})"
@@ -236,9 +239,10 @@ def headline_parts(comparison: Comparison) -> list[Part]:
     return chosen
 
 
-def alike_text(comparison: Comparison) -> str:
+def alike_text(comparison: Comparison, *, intervals: bool = False) -> str:
     """`new vs old: writes 44.4 to 68.1 % and reads 61.4 to 74.7 % fewer IOPS.`, without counts: all
-    operations in the same direction. Empty where they differ, or with one operation."""
+    operations in the same direction; with the `intervals` of overall effects where asked. Empty
+    where they differ, or with one operation."""
     parts = [part for part in parts_of(rates(comparison), comparison.overall) if part.leader]
     words = {words_of(changed(part.cells)) for part in parts}
     if len(parts) < 2 or len({part.leader for part in parts}) > 1 or len(words) > 1:
@@ -249,7 +253,10 @@ def alike_text(comparison: Comparison) -> str:
         for part in parts
     )
     spans = [span_text(values, "", "").strip() for values in found]
-    texts = listed(f"{part.noun} {span}" for part, span in zip(parts, spans, strict=True))
+    bounds = [f" ({part.bounds})" if overall and intervals else "" for part in parts]
+    texts = listed(
+        f"{part.noun} {span}{bound}" for part, span, bound in zip(parts, spans, bounds, strict=True)
+    )
     word = next(iter(words))[parts[0].direction is not Verdict.WORSE]
     names = system_names(comparison)
     rest = f"{word}{' overall' if overall else ''}{basis_text(parts)}"
