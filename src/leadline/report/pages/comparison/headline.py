@@ -241,19 +241,22 @@ def headline_parts(comparison: Comparison) -> list[Part]:
 
 def alike_text(comparison: Comparison, *, intervals: bool = False) -> str:
     """`new vs old: writes 44.4 to 68.1 % and reads 61.4 to 74.7 % fewer IOPS.`, without counts: all
-    operations in the same direction; with the `intervals` of overall effects where asked. Empty
-    where they differ, or with one operation."""
+    operations in the same direction. Empty where they differ, or with one operation.
+
+    With `intervals` those of the overall effects are given; empty where one has none."""
     parts = [part for part in parts_of(rates(comparison), comparison.overall) if part.leader]
     words = {words_of(changed(part.cells)) for part in parts}
     if len(parts) < 2 or len({part.leader for part in parts}) > 1 or len(words) > 1:
         return ""
     overall = all(part.shifted for part in parts)
+    if intervals and not overall:
+        return ""
     found = (
         [part.overall.ratio] if overall and part.overall else ratios(changed(part.cells))
         for part in parts
     )
     spans = [span_text(values, "", "").strip() for values in found]
-    bounds = [f" ({part.bounds})" if overall and intervals else "" for part in parts]
+    bounds = [f" ({part.bounds})" if intervals else "" for part in parts]
     texts = listed(
         f"{part.noun} {span}{bound}" for part, span, bound in zip(parts, spans, bounds, strict=True)
     )

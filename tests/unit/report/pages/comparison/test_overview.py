@@ -115,6 +115,26 @@ def test_a_shift_that_no_cell_shows_alone_is_in_its_tile_and_in_the_headline(run
     assert "overall writes 4.0 % fewer IOPS" in key_finding(found)
 
 
+def test_a_headline_that_is_too_long_for_both_operations_leaves_out_the_counts() -> None:
+    cells = [
+        cell([100.0], [after], Verdict.WORSE, target=f"t{number}", op=op)
+        for op, after in ((Op.WRITE, 60.0), (Op.READ, 50.0))
+        for number in range(6)
+    ]
+    write, read = (
+        OverallEffect(
+            op=op, blocks=None, cells=6, ratio=ratio, interval=interval, verdict=Verdict.WORSE
+        )
+        for op, ratio, interval in (
+            (Op.WRITE, 0.613, (0.409, 0.92)),
+            (Op.READ, 0.486, (0.267, 0.882)),
+        )
+    )
+    said = key_finding(replace(comparison(*cells), overall=(write, read)))
+    assert "writes 38.7 % (-59.1 % to -8.0 %) and reads 51.4 % (-73.3 % to -11.8 %)" in said
+    assert said.endswith("fewer IOPS overall.")
+
+
 def test_an_uncertain_overall_effect_is_not_the_headline() -> None:
     """Cells changed each for itself, and too unlike for a common effect."""
     cells = [
