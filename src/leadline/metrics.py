@@ -26,6 +26,8 @@ class Op(StrEnum):
     BIND = "bind"
     ATTACH = "attach"
     MOUNT = "mount"
+    VM_START = "vm-start"
+    VM_BOOT = "vm-boot"
     FIRST_IO = "first-io"
     EXPAND = "expand"
     SNAPSHOT = "snapshot"
@@ -42,6 +44,8 @@ STAGES: tuple[Op, ...] = (
     Op.BIND,
     Op.ATTACH,
     Op.MOUNT,
+    Op.VM_START,
+    Op.VM_BOOT,
     Op.FIRST_IO,
     Op.EXPAND,
     Op.SNAPSHOT,

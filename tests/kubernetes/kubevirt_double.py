@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -52,6 +53,7 @@ class KubeVirtDouble:
         self._boot = boot
         self.ways = Ways()
         self.guests: dict[tuple[str, str], Guest] = {}
+        self._phases: dict[tuple[str, str], list[dict[str, str]]] = {}
         self.problems: list[BaseException] = []
         self._folder = Path(tempfile.mkdtemp(prefix="leadline-kubevirt-"))
         self._ends = threading.Event()
@@ -117,6 +119,7 @@ class KubeVirtDouble:
                 self._go_on(instances[key])
         for key in [key for key in self.guests if key not in instances]:
             self.guests.pop(key).close()
+            self._phases.pop(key, None)
 
     def _start(self, machine: dict[str, Any]) -> None:
         """The instance, and its launcher pod, once the claim is there."""
@@ -141,8 +144,18 @@ class KubeVirtDouble:
                 "spec": template["spec"],
             },
         )
-        self.patch(namespace, meta["name"], {"phase": "Scheduling"})
+        self._enter(namespace, meta["name"], "Pending")
+        self._enter(namespace, meta["name"], "Scheduling")
         self.cluster.apply(self._launcher(made, claim))
+
+    def _enter(self, namespace: str, name: str, phase: str, **status: Any) -> None:
+        """Let an instance enter a phase, with its time as KubeVirt notes it."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        entries = self._phases.setdefault((namespace, name), [])
+        entries.append({"phase": phase, "phaseTransitionTimestamp": now})
+        self.patch(
+            namespace, name, {"phase": phase, "phaseTransitionTimestamps": entries, **status}
+        )
 
     def _launcher(self, instance: dict[str, Any], claim: str) -> dict[str, Any]:
         meta, spec = instance["metadata"], instance["spec"]
@@ -194,12 +207,24 @@ class KubeVirtDouble:
         volume = self.cluster.request(
             f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"
         )["spec"]["volumeName"]
-        device = self.cluster.request(f"/api/v1/persistentvolumes/{volume}")
+        device = self._device(self.cluster.request(f"/api/v1/persistentvolumes/{volume}")["spec"])
+        self._enter(namespace, name, "Scheduled")
         folder = self._folder / f"{name}-{time.monotonic_ns()}"
-        self.guests[namespace, name] = self._boot(
-            folder, user_data, device["spec"]["local"]["path"]
+        self.guests[namespace, name] = self._boot(folder, user_data, device)
+        self._enter(namespace, name, "Running", nodeName=pod["spec"]["nodeName"])
+
+    def _device(self, volume: dict[str, Any]) -> str:
+        """The block device of a volume: of the lab's provisioner, or of csi-driver-host-path."""
+        if "local" in volume:
+            return str(volume["local"]["path"])
+        file = self.cluster.folder / "csi-hostpath" / volume["csi"]["volumeHandle"]
+        found = subprocess.run(
+            ["losetup", "--noheadings", "--output", "NAME", "--associated", str(file)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
-        self.patch(namespace, name, {"phase": "Running", "nodeName": pod["spec"]["nodeName"]})
+        return found.stdout.split()[0]
 
     def _there(self, path: str) -> bool:
         try:

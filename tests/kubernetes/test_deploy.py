@@ -126,6 +126,37 @@ class TestChart:
         assert job["template"]["spec"]["restartPolicy"] == "Never"
         assert job["template"]["spec"]["terminationGracePeriodSeconds"] >= 300
 
+    @pytest.mark.parametrize(
+        ("status", "reason"), [(7, "PodFailurePolicy"), (4, "BackoffLimitExceeded")]
+    )
+    def test_a_stop_by_the_guard_is_no_failure_like_others(
+        self, helm: Helm, cluster: Cluster, status: int, reason: str
+    ) -> None:
+        (cron,) = _of(_rendered(helm), "CronJob")
+        spec = cron["spec"]["jobTemplate"]["spec"]
+        pod = spec["template"]["spec"]
+        # The Job as it is, but for what the container does.
+        for key in ("initContainers", "volumes", "serviceAccountName"):
+            del pod[key]
+        (container,) = pod["containers"]
+        del container["volumeMounts"]
+        script = f"echo 'error[some-code]: a fact' >&2; exit {status}"
+        container |= {"image": images.RUNNER, "imagePullPolicy": "Never"}
+        container["command"] = ["/bin/sh", "-c", script]
+        with space(cluster, "guarded"):
+            _make(cluster, "batch/v1", "Job", "now", namespace="guarded", spec=spec)
+            path = "/apis/batch/v1/namespaces/guarded/jobs/now"
+
+            def failed() -> dict[str, Any]:
+                conditions = cluster.request(path)["status"].get("conditions", ())
+                return next((item for item in conditions if item["type"] == "Failed"), {})
+
+            cluster.until("the end of the Job", lambda: bool(failed()))
+            assert failed()["reason"] == reason
+            (ended,) = cluster.request("/api/v1/namespaces/guarded/pods")["items"]
+            (container,) = ended["status"]["containerStatuses"]
+            assert container["state"]["terminated"]["message"] == "error[some-code]: a fact\n"
+
     def test_uninstalling_stops_runs_first_and_then_cleans(self, helm: Helm) -> None:
         stop, clean = _of(_rendered(helm, pullSecrets=["pull"], stopSeconds=100), "Job")
         for number, job in enumerate((stop, clean)):

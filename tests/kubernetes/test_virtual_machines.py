@@ -32,6 +32,7 @@ from leadline.plan.target_url import (
 from leadline.runner.ports import Journal
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget
+from tests.kubernetes import csi_driver, vm_lifecycle
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 from tests.kubernetes.driving import (
     MIB,
@@ -252,6 +253,74 @@ def test_what_a_killed_run_left_is_cleaned(kubevirt: KubeVirtDouble, tmp_path: P
         assert ours(kubevirt.cluster)
         leadline("clean").went_well()
     leadline("clean").went_well()
+
+
+# --- the lifecycle of volumes that guests use ---------------------------------------------------
+
+
+def test_the_stages_of_a_guests_volume(kubevirt: KubeVirtDouble, tmp_path: Path) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    expected = vm_lifecycle.GUEST | vm_lifecycle.REMOVAL | {"expand"}
+    vm_lifecycle.run_and_check(leadline, "block", expected, ready="90s", bound_s=240, clients=3)
+    assert kubevirt.guests == {}
+
+
+def test_volumes_of_guests_are_expanded_and_copied(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    expected = vm_lifecycle.GUEST | vm_lifecycle.REMOVAL
+    expected |= {"attach", "expand", "snapshot", "restore", "clone"}
+    with csi_driver.running(kubevirt.cluster):
+        vm_lifecycle.run_and_check(leadline, "csi", expected, ready="90s", bound_s=300, clients=2)
+
+
+@pytest.mark.parametrize(
+    ("ways", "stage", "says"),
+    [
+        ({"agent": False}, "vm-boot", ["no agent answers", "guest login:"]),
+        ({"phase": "Scheduled"}, "vm-start", ["the machine is Scheduled"]),
+    ],
+    ids=["no agent", "no start"],
+)
+def test_a_guest_that_never_boots_is_named_and_removed(
+    kubevirt: KubeVirtDouble, tmp_path: Path, ways: dict[str, Any], stage: str, says: list[str]
+) -> None:
+    for name, value in ways.items():
+        setattr(kubevirt.ways, name, value)
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    plan = leadline.plan(
+        "one=storageclass:block?runner=vm&size=64Mi",
+        cluster={"vm": BOOT, "ready": "25s"},
+        workload={**vm_lifecycle.WORKLOAD, "clients": 1},
+    )
+    with nothing_left(kubevirt.cluster):
+        ended = leadline("run", plan)
+    assert ended.status == 4, ended.err
+    (trial,) = leadline.trials()
+    assert trial["problem"]["code"] == "volume-pending"
+    (context,) = trial["problem"]["context"]
+    assert context.startswith(f"volume 1, {stage}: ")
+    for text in says:
+        assert text in context
+    assert kubevirt.guests == {}
+
+
+def test_killed_in_a_storm_of_guests_clean_leaves_nothing(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    plan = leadline.plan(
+        "one=storageclass:block?runner=vm&size=64Mi",
+        cluster={"vm": BOOT},
+        workload={**vm_lifecycle.WORKLOAD, "clients": 2},
+    )
+    with nothing_left(kubevirt.cluster):
+        running = leadline.start("run", plan)
+        running.until("a guest", lambda: kubevirt.guests)
+        running.signal(signal.SIGKILL)
+        running.ended()
+        leadline("clean", "--run", leadline.run).went_well()
 
 
 # --- machines that do not come -------------------------------------------------------------------

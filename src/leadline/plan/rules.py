@@ -96,8 +96,6 @@ def _of_lifecycles(workload: Workload, url: TargetUrl) -> Iterator[str]:
     (phase,) = workload.phases
     if phase.rate_iops is not None or workload.neighbours or phase.iodepth > 1 or phase.numjobs > 1:
         yield f"{engine} has volumes at once (`clients`), and neither depth, jobs nor a rate"
-    if url.request.runner is RunnerKind.VM:
-        yield f"{engine} runs in pods: omit runner=vm"
     if url.request.lifetime is Lifetime.FRESH:
         yield f"{engine} makes new volumes in every trial: omit volume=fresh"
     if url.request.sharing is not None:

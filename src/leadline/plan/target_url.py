@@ -559,6 +559,11 @@ class BootImage(_Model):
             raise ValueError("needs exactly one of container_disk, url and claim")
         return self
 
+    @property
+    def imported(self) -> bool:
+        """Whether CDI makes the boot disk."""
+        return self.container_disk is None
+
 
 class VmSettings(_Model):
     """Virtual machines of the cluster. `io_threads`: a thread of QEMU's own for the data disk;

@@ -24,7 +24,7 @@ from leadline.connect.kubernetes.machines import (
     read_placement,
 )
 from leadline.connect.kubernetes.objects import labels_of
-from leadline.connect.kubernetes.permissions import RUN_RULES, VM_RULES
+from leadline.connect.kubernetes.permissions import RUN_RULES, VM_RULES, Rule
 from leadline.connect.kubernetes.pods import PodSecurity
 from leadline.connect.kubernetes.survey import require_imports, require_kubevirt
 from leadline.errors import LeadlineError
@@ -38,6 +38,30 @@ from leadline.targets.kubernetes_cluster import OpenKubernetes
 _SHORT_S = 60.0
 # Permissions that machines do not need: they execute commands by their console.
 _NO_PODS = ("jobs.batch", "pods/exec")
+
+
+def require_machines(cluster: OpenKubernetes, target: str) -> VmSettings:
+    """Return the settings of the cluster's virtual machines. Raises LeadlineError without settings,
+    without KubeVirt, or without CDI where it makes the boot disk."""
+    settings, where = cluster.settings.vm, [f"target {target!r}"]
+    if settings is None:
+        raise LeadlineError(
+            errors.TARGET_INVALID,
+            "virtual machines need an image to boot from",
+            context=where,
+            hint="name one with --vm-image, or in the plan: `vm: {boot: {container_disk: ...}}`"
+            " of the cluster",
+        )
+    require_kubevirt(cluster.connection, where)
+    if settings.boot.imported:
+        require_imports(cluster.connection, where)
+    return settings
+
+
+def machine_rules(settings: VmSettings) -> tuple[Rule, ...]:
+    """Return the permissions for virtual machines, with those of CDI where it makes boot disks."""
+    imports = settings.boot.imported
+    return tuple(rule for rule in VM_RULES if imports or "datavolumes" not in rule.resource)
 
 
 class VirtualMachineTarget(KubernetesTarget):
@@ -55,27 +79,13 @@ class VirtualMachineTarget(KubernetesTarget):
     @property
     def _settings(self) -> VmSettings:
         settings = self.cluster.settings.vm
-        if settings is None:
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                "virtual machines need an image to boot from",
-                context=[f"target {self.name!r}"],
-                hint="name one with --vm-image, or in the plan: `vm: {boot: {container_disk: ...}}`"
-                " of the cluster",
-            )
+        assert settings is not None, "inspect comes first"
         return settings
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        where = [f"target {self.name!r}"]
-        settings = self._settings
-        require_kubevirt(self.cluster.connection, where)
-        if settings.boot.container_disk is None:
-            require_imports(self.cluster.connection, where)
+        settings = require_machines(self.cluster, self.name)
         rules = tuple(rule for rule in RUN_RULES if rule.qualified not in _NO_PODS)
-        imports = settings.boot.container_disk is None
-        self.cluster.require(
-            (*rules, *(rule for rule in VM_RULES if imports or "datavolumes" not in rule.resource))
-        )
+        self.cluster.require((*rules, *machine_rules(settings)))
         self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
         # KubeVirt makes the pods of machines, with the privileges that they need.
         self.cluster.register_security(PodSecurity.PRIVILEGED)

@@ -78,7 +78,8 @@ def test_volumes_that_pods_share() -> None:
 
 def test_the_lifecycle_of_volumes() -> None:
     (role,) = _roles("volume-lifecycle.yaml")
-    assert _granted(role) == _asked(permissions.LIFECYCLE_RULES)
+    asked = permissions.LIFECYCLE_RULES + permissions.VM_LIFECYCLE_RULES
+    assert _granted(role) == _asked(asked)
 
 
 def test_a_run_in_virtual_machines() -> None:

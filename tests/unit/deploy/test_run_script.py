@@ -55,7 +55,7 @@ def test_the_plan_is_run_with_further_arguments_as_they_are(programs: Path) -> N
     assert _run(programs, "--name", "two words") == (0, [f"{RUN} --name two words"], "")
 
 
-@pytest.mark.parametrize("status", [0, 1, 4])
+@pytest.mark.parametrize("status", [0, 1, 4, 7])
 def test_archives_are_copied_whatever_came_of_the_run(programs: Path, status: int) -> None:
     told = _run(programs, LEADLINE_ENDS=str(status), S3_DESTINATION="bucket/folder")
     ended, (_, copied), said = told
@@ -65,12 +65,12 @@ def test_archives_are_copied_whatever_came_of_the_run(programs: Path, status: in
     assert "copied /results" in said
 
 
-@pytest.mark.parametrize(("status", "told"), [(0, 3), (4, 4)])
+@pytest.mark.parametrize(("status", "told"), [(0, 3), (4, 4), (7, 7)])
 def test_a_copy_that_fails_is_told_and_does_not_hide_the_run(
     programs: Path, status: int, told: int
 ) -> None:
     ended, _, said = _run(
-        programs, LEADLINE_ENDS=str(status), RCLONE_ENDS="7", S3_DESTINATION="bucket"
+        programs, LEADLINE_ENDS=str(status), RCLONE_ENDS="5", S3_DESTINATION="bucket"
     )
     assert ended == told
     assert "could not be copied to s3:bucket" in said

@@ -1,7 +1,8 @@
 #!/bin/sh
 # One scheduled run: leadline, then the copy of its archives. The status is that of the run, or 3 if
-# only the copy failed. As the first process of the container it forwards SIGTERM and waits: Leadline
-# needs the time to remove its objects from the cluster.
+# only the copy failed; the Job depends on 7, of a run that its guard stopped. As the first process of
+# the container it forwards SIGTERM and waits: Leadline needs the time to remove its objects from the
+# cluster.
 set -u
 
 child='' asked=''

@@ -33,6 +33,7 @@ from leadline.connect.kubernetes.lifecycle import (
 )
 from leadline.connect.kubernetes.machines import (
     MACHINES,
+    Object,
     VirtualMachine,
     format_conditions,
     instances_of,
@@ -71,14 +72,16 @@ class Removal:
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job, and everything with its token: pods, snapshots, claims and their volumes. A
-        Job with another token stays."""
+        """Remove a Job, and everything with its token: pods, machines, snapshots, claims and their
+        volumes. A Job with another token stays."""
+        machines = if_allowed(lambda: machines_of(self.connection, namespace, token))
         volumes = self._volumes(namespace, token)
         contents = self._snapshot_contents(namespace, {TOKEN: token})
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
         if found is not None and _label(found, TOKEN) == token:
             self._delete(Job, "jobs.batch", name, namespace)
         return (
+            *(self._wait_for_machines(namespace, name, token) if machines else ()),
             *self._wait_for_snapshots(contents),
             *self._wait_until_gone(namespace, token, volumes),
         )
@@ -87,16 +90,20 @@ class Removal:
         """Remove the virtual machines of a token, whose names begin with `name`, with everything
         that they own, and wait until they and their volumes are gone."""
         volumes = self._volumes(namespace, token)
-        left = machines_of(self.connection, namespace, token)
-        for machine in left:
+        for machine in machines_of(self.connection, namespace, token):
             self._delete(VirtualMachine, MACHINES, name_of(machine), namespace)
+        problems = self._wait_for_machines(namespace, name, token)
+        return problems or self._wait_until_gone(namespace, token, volumes)
+
+    def _wait_for_machines(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
+        left: list[Object] = []
         for _ in poll(self.bound_s, self.go_on):
             left = [
                 *machines_of(self.connection, namespace, token),
                 *instances_of(self.connection, namespace, token),
             ]
             if not left:
-                return self._wait_until_gone(namespace, token, volumes)
+                return ()
         lines = [line for machine in left[:2] for line in format_conditions(machine, 2)]
         return (f"the virtual machines {name}-* still exist: {'; '.join(lines)}",)
 
