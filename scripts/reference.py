@@ -287,6 +287,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "repeats": "Trials of each cell.",
             "detect": "The change of a rate to be found: `10%`. `run` takes as many trials of each "
             "cell as [that needs](../concepts/how-many-trials.md).",
+            "stop": "The run [ends when its comparisons are decided]"
+            "(../concepts/how-many-trials.md#stop-when-decided): `{}` or `true` for all defaults.",
             "seed": "Seed of the order of trials and of random offsets.",
             "prefill": "Write all data before measuring, and verify it.",
             "drop_caches": "Drop the page cache of the data before each trial.",
@@ -317,6 +319,18 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "change": "The change of a rate, more than the margin of 5 %.",
             "like": "An earlier run that shows the scatter; else the published one is taken.",
             "most": "So many trials of a cell at most.",
+        },
+    ),
+    "Stop when decided": (
+        written.StopDocument,
+        "`repeats` are the trials before the first look, 2 at least. Not with detect or budget.",
+        {
+            "compare": "What is compared: each with the baseline.",
+            "baseline": "Name of the target or cluster (`NAME,DELAY` with a delay).",
+            "within": "The equivalence margin of the verdicts; `compare --band` is to be the same.",
+            "max_repeats": "Trials of a cell at most.",
+            "max_time": "Time of all trials, prefill not counted: no round begins that would "
+            "exceed it.",
         },
     ),
     "A budget": (
@@ -521,6 +535,7 @@ _NESTED: Mapping[type[BaseModel], str] = {
     Guard: "[a guard](#a-guard)",
     PrometheusLimit: "[limits](#a-limit-on-a-query)",
     written.DetectDocument: "share, or [more](#a-change-to-detect)",
+    written.StopDocument: "[a rule](#stop-when-decided)",
     Dimension: "lists of values, or options by value, by name",
     written.ClusterDocument: "[clusters](#a-cluster)",
     LabDocument: "[a lab](#a-lab)",
@@ -536,6 +551,9 @@ _NESTED: Mapping[type[BaseModel], str] = {
 }
 _DEFAULTS_IN_WORDS = {
     (written.PlanDocument, "seed"): "a random one, recorded",
+    (written.StopDocument, "compare"): "`cluster` where the plan has several, else `target`",
+    (written.StopDocument, "baseline"): "the first one",
+    (written.StopDocument, "within"): "`5%`",
     (Guard, "every"): "5 s",
     (Guard, "silence"): "30 s",
     (Guard, "zone"): "`local`",
@@ -684,6 +702,8 @@ def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
         return "a name, or [a lab](#a-lab)"
     if (model, key) == (written.DetectDocument, "change"):
         return "share: `10%`"
+    if (model, key) == (written.StopDocument, "within"):
+        return "share: `5%`"
     if (model, key) == (written.DensityDocument, "limit"):
         return "METRIC<DURATION"
     if (model, key) == (written.WorkloadDocument, "open_loop"):

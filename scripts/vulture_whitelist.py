@@ -24,6 +24,7 @@ _one_cluster  # pydantic validator
 _on_ceph  # pydantic validator
 _short_targets  # pydantic validator
 _short_detect  # pydantic validator
+_short_stop  # pydantic validator
 _some_target  # pydantic validator
 _limits  # pydantic validator
 _hours  # pydantic validator

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
-from leadline.archive.verify import Verification, verify
+from leadline.archive.verify import Discrepancy, Verification, verify
+from leadline.errors import LeadlineError
 from leadline.parallel import in_workers, spare_cores
 
 if TYPE_CHECKING:
@@ -63,7 +65,28 @@ class Judge:
         """The verification of a run; what was read to judge it is not read again."""
         begun = self._begun.get(run.path)
         found = begun().verification if begun else None
-        return found or verify(run, self._read.get(run.path, ()))
+        return found or verified(run, self._read.get(run.path, ()))
+
+
+def verified(run: Run, attempts: Sequence[StoredTrial] = ()) -> Verification:
+    """Verify an archive (archive/verify.py), and the looks that ended its run.
+
+    `attempts` are trials whose raw output is read already.
+    """
+    found = verify(run, attempts)
+    try:
+        if run.plan.stop is None:
+            return found
+        from leadline.analysis.looks import check_looks
+
+        looks, problems = check_looks(run)
+    except LeadlineError as error:
+        looks, problems = 0, (Discrepancy(path=layout.LOOKS, message=error.fact),)
+    return replace(
+        found,
+        numbers=found.numbers + looks,
+        problems=tuple(dict.fromkeys((*found.problems, *problems))),
+    )
 
 
 def _judged(run: Run) -> FiguresAndFindings:
@@ -77,12 +100,12 @@ def _judged(run: Run) -> FiguresAndFindings:
 def _worked_out(path: Path, *, verifying: bool) -> _WorkedOut:
     run = Run(path)
     judged = _judged(run)
-    verification = verify(run, run.attempts) if verifying else None
+    verification = verified(run, run.attempts) if verifying else None
     return _WorkedOut(judged=judged, verification=verification)
 
 
 def _verified(path: Path) -> Verification:
-    return verify(Run(path))
+    return verified(Run(path))
 
 
 @contextmanager

@@ -88,9 +88,9 @@ class OpenRun:
 
     def verify(self) -> Verification:
         """Checksums and derived numbers, recomputed from raw."""
-        from leadline.archive.verify import verify
+        from leadline.judge import verified
 
-        return verify(self.archive)
+        return verified(self.archive)
 
 
 class OpenComparison:

@@ -67,6 +67,7 @@ RECORDS = {
     "runners": records.Runners,
     "clients": records.Clients,
     "stacks": records.Stacks,
+    "look": records.Look,
     "created": records.Created,
     "redactions": records.Redactions,
     "inventory": HostInventory,

@@ -133,7 +133,8 @@ def _p_within(limit: Limit, judged: Judgement) -> float | None:
         return None
     edge = math.log(limit.ratio) if limit.ratio > 0 else -math.inf
     lower, upper = (-math.inf, edge) if limit.above else (edge, math.inf)
-    return float(p_beyond([judged.estimate], np.array([lower]), np.array([upper]))[0])
+    edges = np.array([lower]), np.array([upper])
+    return float(p_beyond([judged.estimate], *edges, judged.looks)[0])
 
 
 def _outcome(limit: Limit, judged: Judgement, p_adjusted: float | None) -> Outcome:

@@ -34,7 +34,8 @@ def overall_effects(
             shared,
             freedom,
         )
-        interval = effect.interval()
+        looks = max((one.judgement.looks for one in group if one.judgement.looks), default=None)
+        interval = effect.interval(looks=looks)
         found.append(
             OverallEffect(
                 op=op,

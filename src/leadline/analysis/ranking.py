@@ -206,6 +206,7 @@ class RankedNumbers:
             capped=any(sample.capped for sample in samples),
             budget_bps=merge_budgets(samples),
             partial=any(sample.partial for sample in samples),
+            looks=samples[0].looks,
         )
 
     def _by_repeat(self, target: str, number: int, baseline: str) -> dict[int | str, float]:

@@ -15,12 +15,19 @@ from leadline.findings import Severity
 from leadline.formats.result import FormatError
 from leadline.metrics import Metric, Op
 from leadline.plan.guard_rules import budget_of
+from leadline.stats.sequential import Looks
 from leadline.stats.series import mean_standard_error_share
 
 # Findings that a limit was measured.
 CAPS = ("capped-by-limit", "flat-ceiling")
 # The finding that the limit is the budget of the plan's own guard.
 BUDGET = "capped-by-budget"
+
+
+def planned_looks(run: Run) -> Looks | None:
+    """Return the looks of a run that ends when it is decided; None for other runs."""
+    stop = run.plan.stop
+    return Looks(most=stop.max_repeats, first=stop.first) if stop else None
 
 
 class Samples:
@@ -34,6 +41,7 @@ class Samples:
         self._series = {
             target: group.series for group in run.plan.groups for target in group.targets
         }
+        self._looks = planned_looks(run)
         self._cell_of = {trial.id: trial.cell for trial in run.plan.trials}
         self._stored: dict[str, StoredTrial] | None = None
         self._shares: dict[tuple[str, Op], float | None] = {}
@@ -57,6 +65,7 @@ class Samples:
             or self._at_requested_rate(figure, op),
             budget_bps=self._budget_bps(figure, op),
             partial=len(known) < len(figure.trials),
+            looks=self._looks,
         )
 
     def _budget_bps(self, figure: MetricFigure, op: Op | None) -> float | None:

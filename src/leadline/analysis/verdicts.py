@@ -36,6 +36,7 @@ from leadline.stats.families import (
 )
 from leadline.stats.outlook import detectable, trials_needed
 from leadline.stats.runs import RunMeans, estimate_over_runs
+from leadline.stats.sequential import Looks
 
 # Standard deviation of a system's value from one run to another day's, as a share, where nothing
 # better is known (docs/adr/0025-one-model-for-verdicts.md).
@@ -80,6 +81,7 @@ class Reason(StrEnum):
     NO_TRIAL_VALUES = "no-trial-values"
     TRIAL_NOT_POSITIVE = "trial-not-positive"
     NOISE_FLOOR = "noise-floor"
+    GROUP_SEQUENTIAL = "group-sequential"
 
 
 # A limit of the measurement decided the figures.
@@ -131,7 +133,8 @@ class Sample:
     `partial`: some trials lack a value, so that `trials` is empty.
 
     `by_run` has the trials of each run where the system has several, without a value where a run
-    lacks the number; `trials` are those of all.
+    lacks the number; `trials` are those of all. `looks`: how often the run was tested to end it;
+    None: its trials were planned.
     """
 
     value: float | None
@@ -147,6 +150,7 @@ class Sample:
     budget_bps: float | None = None
     partial: bool = False
     by_run: tuple[tuple[float, ...], ...] = ()
+    looks: Looks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +181,7 @@ class Judgement:
     above 1,000); None if unknown or not inconclusive. Where a system has several runs both count
     runs (`needs_runs`). `detectable` is the smallest increase, as a
     share, that this many trials find with 80 % power. `estimate` is the log ratio with its error.
+    With `looks`, `p` and `confidence` are those of all looks of the run together.
     """
 
     verdict: Verdict
@@ -194,6 +199,7 @@ class Judgement:
     needs_runs: bool = False
     detectable: float | None = None
     estimate: Estimate | None = None
+    looks: Looks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +216,12 @@ class _Draft:
     numbers: TwoSamples | None = None
     runs: RunMeans | None = None
     estimate: Estimate | None = None
+
+    @property
+    def looks(self) -> Looks | None:
+        """The looks of the run; of two runs, those that widen the interval more."""
+        samples = (self.pair.baseline, self.pair.candidate)
+        return max((one.looks for one in samples if one.looks), default=None)
 
     @property
     def share(self) -> float:
@@ -244,6 +256,8 @@ class _Draft:
 
     def conclude(self, verdict: Verdict, *caveats: Reason) -> Judgement:
         noisy = (Reason.NOISE_FLOOR,) if self.pair.noise > self.band else ()
+        if self.looks is not None and self.evidence is Evidence.TRIALS:
+            noisy = (*noisy, Reason.GROUP_SEQUENTIAL)
         return Judgement(
             verdict=verdict,
             evidence=self.evidence,
@@ -542,13 +556,14 @@ def _judge_family(drafts: Sequence[_Draft], primary: bool) -> list[Judgement]:
     lower, upper = (
         np.array([draft.log_margin[end] for draft in drafts], dtype=np.float64) for end in (0, 1)
     )
-    p = two_sided(p_beyond(estimates, lower, upper)).tolist()
+    looks = max((one.looks for one in drafts if one.looks), default=None)
+    p = two_sided(p_beyond(estimates, lower, upper, looks)).tolist()
     adjusted = holm(p) if primary else benjamini_hochberg(p)
     levels = (holm_levels if primary else benjamini_hochberg_levels)(adjusted)
     tails = (1 - np.asarray(levels)) / 2
-    alone = intervals(estimates, [ALONE] * len(drafts))
-    deciding = intervals(estimates, levels)
-    reach = detectable(estimates, upper, tails)
+    tails = looks.nominal(tails) if looks else tails
+    alone = intervals(estimates, [ALONE] * len(drafts), looks)
+    deciding, reach = intervals(estimates, levels, looks), detectable(estimates, upper, tails)
     found = []
     for at, draft in enumerate(drafts):
         verdict, caveats = draft.verdict(alone[at]), []
@@ -568,6 +583,7 @@ def _judge_family(drafts: Sequence[_Draft], primary: bool) -> list[Judgement]:
                 p=p[at],
                 p_adjusted=adjusted[at],
                 detectable=math.expm1(min(reach[at], 700.0)),
+                looks=looks,
             )
         )
     unsure = [at for at, one in enumerate(found) if one.verdict is Verdict.INCONCLUSIVE]

@@ -37,6 +37,7 @@ INVENTORY = "inventory"
 REDACTIONS = "redactions.json"
 PREFILL = "prefill"
 GUARD = "guard"
+LOOKS = "looks"
 
 TRIAL_RECORD = "trial.json"
 DERIVED = "derived.json"
@@ -75,6 +76,11 @@ def volume_prefix(number: int) -> str:
 def stacks_file(session: str) -> str:
     """Path of the record of the layers below the targets of a session."""
     return f"{INVENTORY}/{session}-layers.json"
+
+
+def look_file(number: int) -> str:
+    """Path of the record of a look at a run's comparisons; numbers begin at 1."""
+    return f"{LOOKS}/{number:03d}.json"
 
 
 def guard_file(session: str) -> str:

@@ -19,6 +19,7 @@ from leadline.archive.raw import (
 )
 from leadline.archive.records import (
     Created,
+    Look,
     Manifest,
     Redactions,
     RunStatus,
@@ -158,6 +159,37 @@ class Run:
             over |= {TrialStatus.FAILED, TrialStatus.HUNG}
         done = {trial.record.trial for trial in self.trials if trial.record.status in over}
         return tuple(trial for trial in self.plan.trials if trial.id not in done)
+
+    @cached_property
+    def looks(self) -> tuple[Look, ...]:
+        """The looks at the run's comparisons, in their order. Raises
+        LeadlineError(`archive-damaged`)."""
+        folder = self._own(self.path / layout.LOOKS)
+        return tuple(read_record(path, Look) for path in sorted(folder.glob("*.json")))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a run that ends when it is decided needs another look or round."""
+        if self.plan.stop is None:
+            return False
+        return self.look_due or self.looks[-1].end is None
+
+    @property
+    def look_due(self) -> bool:
+        """Whether no look has seen the present trials."""
+        seen = {attempt.record.label for attempt in self.trials}
+        return not self.looks or seen != set(self.looks[-1].trials)
+
+    def seen_by(self, look: Look) -> Run:
+        """Return the run as it was at a look."""
+        attempts = tuple(one for one in self.attempts if one.record.label in set(look.trials))
+        done = {attempt.record.trial for attempt in attempts}
+        trials = tuple(trial for trial in self.plan.trials if trial.id in done)
+        update = {"trials": trials, "repeats": look.round}
+        run = Run(self.path)
+        plan = self.plan.model_copy(update=update)
+        run.__dict__.update(manifest=self.manifest, plan=plan, attempts=attempts)
+        return run
 
     @property
     def complete(self) -> bool:

@@ -309,6 +309,71 @@ class Redactions(Record):
     scrubs: tuple[Scrub, ...] = ()
 
 
+class LookEnd(StrEnum):
+    """Why a look ended its run. `decided`: no rate is open."""
+
+    DECIDED = "decided"
+    MAX_REPEATS = "max-repeats"
+    MAX_TIME = "max-time"
+
+
+class LookState(StrEnum):
+    """What a look makes of a rate. `closed`: no number of trials decides it, because the audit
+    refuses it, a limit was measured, or a number is missing."""
+
+    DECIDED = "decided"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class LookedRate(Record):
+    """A rate of a cell, of the baseline and the candidate of a look: their trials, the ratio of
+    the candidate to the baseline with the interval of all looks, and the verdict."""
+
+    target: str
+    workload: str
+    level: str
+    op: Op | None
+    metric: Metric
+    trials: tuple[int, int]
+    ratio: float | None
+    interval: tuple[float, float] | None
+    verdict: str
+    reasons: tuple[str, ...]
+    state: LookState
+
+
+class LookedPair(Record):
+    """A comparison of a look."""
+
+    baseline: str
+    candidate: str
+    rates: tuple[LookedRate, ...]
+
+
+class Look(Record):
+    """A look at the comparisons of a run that ends when they are decided, after `round` rounds.
+
+    `trials` are the attempts that it saw, `used_s` what they took. `confidence` is the nominal
+    level of each look's interval, for 95 % of all looks together. `open` are the numbers of the
+    cells of the next round; `end` is set if there is none.
+    """
+
+    schema_: Literal["leadline/look/1"] = Field(default="leadline/look/1", alias="schema")
+    at: str
+    round: int = Field(ge=1)
+    trials: tuple[str, ...]
+    used_s: float
+    confidence: float
+    pairs: tuple[LookedPair, ...]
+    open: tuple[int, ...] = ()
+    end: LookEnd | None = None
+
+    def count(self, state: LookState) -> int:
+        """Count the rates in a state."""
+        return sum(rate.state is state for pair in self.pairs for rate in pair.rates)
+
+
 class Session(Record):
     """One execution of the run: the first, and one for each resume."""
 

@@ -19,6 +19,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import (
     Created,
+    Look,
     Manifest,
     Problem,
     Redactions,
@@ -187,6 +188,13 @@ class RunWriter:
         manifest = self._manifest.model_copy(update={"trials_planned": len(plan.trials)})
         with archive_errors(self.path):
             self._write_manifest(manifest)
+
+    def write_look(self, look: Look) -> None:
+        """Keep a look, before anything that follows from it."""
+        place = self.path / layout.look_file(len(self.run.looks) + 1)
+        with archive_errors(self.path):
+            layout.make_folders(place.parent)
+            layout.write_durably(place, layout.encode(look))
 
     @property
     def session(self) -> int:

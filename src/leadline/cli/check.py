@@ -19,7 +19,8 @@ from leadline.plan.groups import Demand, peak_demand, planned_groups
 from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import guarded_course
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
-from leadline.plan.models import FollowUp, OpenLoop, Plan
+from leadline.plan.models import FollowUp, OpenLoop, Plan, Stop
+from leadline.plan.stop import compared_pairs, most_seconds
 from leadline.plan.target_url import Access, TargetKind, VolumeRequest
 from leadline.text import count_text, shortened, visible
 from leadline.units import (
@@ -109,6 +110,8 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         f"time: {io_time} of I/O, besides prefill and about half a second a trial",
     ]
     lines += [_later(plan, follow_up) for follow_up in plan.follow_ups]
+    if plan.stop is not None:
+        lines.append(_describe_stop(plan, plan.stop))
     lines += describe_groups(plan)
     if plan.guard is not None:
         lines += _describe_guard(plan, plan.guard)
@@ -144,6 +147,17 @@ def describe(plan: Plan, power: Power | None = None) -> str:
     if power is not None:
         lines += _power_lines(power, plan)
     return "\n".join(map(visible, lines))
+
+
+def _describe_stop(plan: Plan, stop: Stop) -> str:
+    """What ends the run, and the most that it may add."""
+    pairs = count_text(len(compared_pairs(plan)), "comparison")
+    limit = f" (trials of {format_duration(stop.max_time_s)} at most)" if stop.max_time_s else ""
+    return (
+        f"then rounds of the cells whose rates are open: {pairs} of a {stop.compare} with "
+        f"{stop.baseline}, margin {stop.within:.0%}; at most {stop.max_repeats} trials of a cell"
+        f"{limit}, {format_duration(most_seconds(plan, plan.repeats))} more of I/O"
+    )
 
 
 def _describe_guard(plan: Plan, guard: Guard) -> list[str]:

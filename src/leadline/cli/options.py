@@ -277,6 +277,13 @@ plan_options = with_options(
         metavar="RUN",
         help="An earlier run that shows the scatter for --detect; else the published one.",
     ),
+    click.option(
+        "--until-decided",
+        is_flag=True,
+        default=None,
+        help="Look at the comparison of targets or clusters after each round, and end when every "
+        "rate is decided, after 12 rounds at most; `stop:` of a plan says more.",
+    ),
     click.option("--seed", type=int, help="Seed of the order and of random offsets."),
     click.option(
         "--prefill/--no-prefill",

@@ -16,13 +16,14 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from leadline import errors
-from leadline.archive.records import Derived, TrialRecord, TrialStatus
+from leadline.archive.records import Derived, LookEnd, LookState, TrialRecord, TrialStatus
 from leadline.cli.output import echo_line
 from leadline.errors import LeadlineError
 from leadline.metrics import STAGES, Metric, Op
 from leadline.plan.models import Cell, Plan
 from leadline.runner.events import (
     Event,
+    Looked,
     Noted,
     Observer,
     PrefillEnded,
@@ -32,7 +33,7 @@ from leadline.runner.events import (
     TrialProgress,
     TrialStarted,
 )
-from leadline.text import count_text, visible
+from leadline.text import count_text, shortened, visible
 from leadline.units import (
     format_bandwidth,
     format_duration,
@@ -265,10 +266,13 @@ class _Watched:
     def __init__(self) -> None:
         self.trial: TrialStarted | None = None
         self.sweeps: Sweeps | None = None
+        # The run is planned round by round.
+        self.in_rounds = False
 
     def see(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self.sweeps = Sweeps(event.plan)
+            self.in_rounds = event.plan.stop is not None
         elif isinstance(event, TrialStarted):
             self.trial = event
             if self.sweeps:
@@ -301,6 +305,7 @@ def describe(event: Event) -> str:
             f"run {event.run}: {count_text(event.to_do, 'trial')} of {count_text(cells, 'cell')}, "
             f"{format_duration(event.asked_s)} of I/O, seed {event.plan.seed}"
             + ("; more as results ask for it" if event.plan.follow_ups else "")
+            + ("; then rounds of what is not decided" if event.plan.stop else "")
         )
     if isinstance(event, PrefillStarted):
         return f"prefill {event.target}: {format_size(event.size_bytes)}"
@@ -314,9 +319,34 @@ def describe(event: Event) -> str:
         )
     if isinstance(event, TrialEnded):
         return result_line(event.record, event.derived)
+    if isinstance(event, Looked):
+        return look_line(event)
     if isinstance(event, Noted):
         return f"note: {event.message}"
     return ""
+
+
+_ENDS = {
+    LookEnd.DECIDED: "nothing is open: the run ends",
+    LookEnd.MAX_REPEATS: "that was the last round",
+    LookEnd.MAX_TIME: "the next round would exceed max_time",
+}
+
+
+def look_line(event: Looked) -> str:
+    """What a look found: `look after round 3: 5 of 8 rates decided; open: rep3 · seqread`."""
+    look = event.look
+    rates = [rate for pair in look.pairs for rate in pair.rates]
+    parts = [f"{look.count(LookState.DECIDED)} of {count_text(len(rates), 'rate')} decided"]
+    if closed := look.count(LookState.CLOSED):
+        parts.append(f"{closed} that no trial can decide")
+    if still := [rate for rate in rates if rate.state is LookState.OPEN]:
+        names = dict.fromkeys(
+            " · ".join(filter(None, (rate.target, rate.workload, rate.level))) for rate in still
+        )
+        parts.append(f"open: {shortened(names, 4)}")
+    left = _ENDS[look.end] if look.end else f"at most {format_duration(event.left_s)} more of I/O"
+    return f"look after round {look.round}: {'; '.join([*parts, left])}"
 
 
 def result_line(record: TrialRecord, derived: Derived | None) -> str:
@@ -358,6 +388,7 @@ class LiveTable:
         self._began = time.monotonic()
         self._rate: float | None = None
         self._filling = ""
+        self._look: Looked | None = None
         # Time between the starts of trials beyond their I/O, so far.
         self._extra_s: list[float] = []
 
@@ -377,6 +408,8 @@ class LiveTable:
         if isinstance(event, PrefillStarted):
             self._filling = f"{describe(event)} …"
             return ()
+        if isinstance(event, Looked):
+            self._look = event
         text = describe(event)
         if isinstance(event, TrialEnded):
             text = self._watched.trial_line(event)
@@ -402,7 +435,13 @@ class LiveTable:
         yield "trial", f"{trial.number} of {trial.count}, repeat {trial.trial.block + 1}"
         rate = self._rate
         yield "now", "…" if rate is None else f"{format_iops(rate)} IOPS · {latency}"
-        yield "left", f"{left_s} of the trial, {run_s} of the run"
+        whole = "round" if self._watched.in_rounds else "run"
+        yield "left", f"{left_s} of the trial, {run_s} of the {whole}"
+        if self._look is not None:
+            look = self._look.look
+            rates = count_text(look.count(LookState.OPEN), "rate")
+            most = format_duration(self._look.left_s)
+            yield "open", f"{rates} after round {look.round}, then at most {most} of I/O"
         for number, line in enumerate(self._watched.curve(max(1, width))):
             yield "curve" if number == 0 else "", line
 

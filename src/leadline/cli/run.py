@@ -14,7 +14,7 @@ import click
 
 from leadline import errors
 from leadline.archive.reader import Run
-from leadline.archive.records import Created, RunStatus, Session, TrialStatus
+from leadline.archive.records import Created, Look, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
 from leadline.cli.check import describe_groups
@@ -34,6 +34,7 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
+from leadline.plan.stop import stop_faults
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.guard import HealthLimit, Limit, QueryLimit, RunGuard
 from leadline.runner.ports import Engines, Job
@@ -183,6 +184,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                 for target in absent:
                     observe(Noted(message=f"left out: {target.target}: {target.reason}"))
                 loaded = drop_targets(loaded, absent)
+                _require_comparison(loaded)
                 names = {target.name for target in loaded.targets}
                 targets = prepare_targets(loaded, adapters, engines, names)
             inspect_targets(loaded, targets)
@@ -210,6 +212,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                     stop=stop,
                     observe=observe,
                     guard=guard,
+                    take_look=_take_look,
                 )
             )
         finally:
@@ -242,6 +245,22 @@ def _with_detecting_repeats(plan: Plan, power: Power) -> Plan:
             err=True,
         )
     return with_repeats(plan, [min(number or most, most) for number in needed])
+
+
+def _require_comparison(plan: Plan) -> None:
+    """Raise LeadlineError where the targets that can be used leave nothing to decide."""
+    for _, fact in stop_faults(plan):
+        raise LeadlineError(
+            errors.USAGE,
+            f"the run cannot stop when decided: {fact}",
+            hint="make the missing targets usable, or leave out `stop:` and --until-decided",
+        )
+
+
+def _take_look(run: Run) -> Look:
+    from leadline.analysis.looks import take_look
+
+    return take_look(run, now())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import click
 
 from leadline import errors
 from leadline.archive.runs import find_run
-from leadline.archive.verify import Verification, verify
+from leadline.archive.verify import Verification
 from leadline.cli.options import ComparisonRequest, format_option, runs_option
 from leadline.cli.output import echo_line, print_json
 from leadline.errors import Exit, LeadlineError
@@ -41,11 +41,13 @@ def command(run: str, runs: Path, output: str) -> Exit:
         leadline verify study.html --runs /srv/benchmarks
         leadline verify /srv/benchmarks/perf-20261121-120000 --format json
     """
+    from leadline.judge import verified
+
     if Path(run).is_file():
         found = _page(Path(run), runs)
     else:
         archive = find_run(run, runs)
-        found = [(str(archive.path), verify(archive))]
+        found = [(str(archive.path), verified(archive))]
     verification = Verification(
         files=sum(part.files for _, part in found),
         numbers=sum(part.numbers for _, part in found),

@@ -234,7 +234,8 @@ def check_trial_count(
     places = sum(len(item.clusters or document.clusters) or 1 for item in document.targets)
     places *= len(target_variants(document.matrix)) * len(workload_variants(document.matrix))
     workloads = [*document.workloads, *(item for profile in profiles for item in profile.workloads)]
-    trials = places * sum(len(item.levels) or 1 for item in workloads) * document.repeats
+    repeats = document.stop.max_repeats if document.stop else document.repeats
+    trials = places * sum(len(item.levels) or 1 for item in workloads) * repeats
     if trials > _MOST_TRIALS:
         faults.add((), f"makes {trials:,} trials; {_MOST_TRIALS:,} are the most")
 

@@ -70,6 +70,13 @@ def _change(value: object) -> float:
     return change
 
 
+def _margin(value: object) -> float:
+    margin = _number(value)
+    if not 0 < margin < 1:
+        raise ValueError(f"{str(value)!r} is not between 0 and 100 %")
+    return margin
+
+
 def _limit(value: object) -> object:
     return parse_latency_limit(value) if isinstance(value, str) else value
 
@@ -303,6 +310,17 @@ class DetectDocument(Model):
     most: int = Field(default=30, ge=2, le=1000)
 
 
+class StopDocument(Model):
+    """The run ends when each rate is shown to differ from that of `baseline`, a target or cluster,
+    or to be the same `within` a margin. `repeats` are the trials before the first look."""
+
+    compare: Literal["target", "cluster"] | None = None
+    baseline: str | None = Field(default=None, max_length=300)
+    within: Annotated[float, BeforeValidator(_margin)] = MARGIN
+    max_repeats: int = Field(default=12, ge=2, le=100)
+    max_time: Runtime | None = None
+
+
 class ProfileDocument(Model):
     """A built-in profile: a named set of workloads in a data file."""
 
@@ -333,6 +351,7 @@ class PlanDocument(Model):
     expect: tuple[Expectation, ...] = Field(default=(), max_length=100)
     repeats: int = Field(default=3, ge=1, le=1000)
     detect: DetectDocument | None = None
+    stop: StopDocument | None = None
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1)
     prefill: bool = True
     drop_caches: bool = True
@@ -342,6 +361,12 @@ class PlanDocument(Model):
     @classmethod
     def _short_detect(cls, value: object) -> object:
         return {"change": value} if isinstance(value, str | float) else value
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _short_stop(cls, value: object) -> object:
+        """`stop: true` and `stop:` with nothing behind it are all defaults."""
+        return {} if value in (None, True) else None if value is False else value
 
     @field_validator("targets", mode="before")
     @classmethod

@@ -25,6 +25,7 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.matrix import LEVEL_SETTINGS, Matrix, workload_variants
 from leadline.plan.models import Cell, Density, FollowUp, OpenLoop, Phase, Plan
 from leadline.plan.rules import stream_faults
+from leadline.plan.stop import planned_stop
 from leadline.plan.target_url import TargetUrl
 from leadline.plan.written_targets import written_targets
 
@@ -97,6 +98,7 @@ def expand(
         ),
         repeats=document.repeats,
         detect=document.detect and models.Detect(**document.detect.model_dump()),
+        stop=document.stop and planned_stop(document.stop, targets, document.repeats),
         seed=seed,
         prefill=document.prefill,
         drop_caches=document.drop_caches,
@@ -427,20 +429,35 @@ def next_cells(plan: Plan, outcomes: Outcomes) -> tuple[Cell, ...]:
 
 def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
     """The plan with more cells, each with as many trials as the others, after the present ones."""
-    first, position = len(plan.cells), len(plan.trials)
+    added = range(len(plan.cells), len(plan.cells) + len(cells))
+    trials = _later_trials(plan, added, plan.repeats)
+    return plan.model_copy(
+        update={"cells": (*plan.cells, *cells), "trials": (*plan.trials, *trials)}
+    )
+
+
+def add_round(plan: Plan, cells: Sequence[int]) -> Plan:
+    """The plan with one more block, which holds only the cells of these numbers."""
+    trials = _later_trials(plan, cells, 1, plan.repeats)
+    return plan.model_copy(update={"trials": (*plan.trials, *trials), "repeats": plan.repeats + 1})
+
+
+def _later_trials(
+    plan: Plan, cells: Sequence[int], repeats: int, block: int = 0
+) -> tuple[models.Trial, ...]:
+    """More trials of the cells of these numbers, from a block on, after the present trials."""
+    position = len(plan.trials)
     order = random.Random(f"{plan.seed}:{position}").randrange(2**63)
-    trials = tuple(
+    return tuple(
         trial.model_copy(
             update={
                 "id": f"t{position + trial.position + 1:04d}",
                 "position": position + trial.position,
-                "cell": first + trial.cell,
+                "block": block + trial.block,
+                "cell": cells[trial.cell],
             }
         )
-        for trial in interleaved([plan.repeats] * len(cells), order)
-    )
-    return plan.model_copy(
-        update={"cells": (*plan.cells, *cells), "trials": (*plan.trials, *trials)}
+        for trial in interleaved([repeats] * len(cells), order)
     )
 
 

@@ -37,6 +37,7 @@ from leadline.plan.document import (
     PhaseDocument,
     PlanDocument,
     ProfileDocument,
+    StopDocument,
     TargetDocument,
     WorkloadDocument,
 )
@@ -56,6 +57,7 @@ from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
+from leadline.plan.stop import stop_faults
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,
@@ -81,6 +83,7 @@ class Overrides:
     repeats: int | None = None
     detect: str | None = None
     like: str | None = None
+    until_decided: bool | None = None
     seed: int | None = None
     prefill: bool | None = None
     drop_caches: bool | None = None
@@ -116,6 +119,8 @@ def override(value: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
         raw["labels"] = {**written_labels, **_labels(overrides)}
     _take_clusters(raw, overrides)
     _take_detect(raw, overrides)
+    if overrides.until_decided and not raw.get("stop"):
+        raw["stop"] = {}
     for key in ("name", "repeats", "seed", "prefill", "drop_caches"):
         given = getattr(overrides, key)
         if given is not None:
@@ -306,7 +311,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     found = (small_volumes, mixed_lifecycles, unfit_sharing, over_budget)
     for name, sentence in (pair for rule in found for pair in rule(plan)):
         faults.add(("targets", entry[name]), sentence)
-    for place, sentence in (*unfit_runners(plan), *guard_faults(plan)):
+    for place, sentence in (*unfit_runners(plan), *guard_faults(plan), *stop_faults(plan)):
         faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
@@ -416,6 +421,7 @@ def _keys_at(path: KeyPath) -> list[str]:
         "guard": Guard,
         "prometheus": PrometheusLimit,
         "detect": DetectDocument,
+        "stop": StopDocument,
         "lab": LabDocument,
         "kubernetes": KubernetesCluster,
         "tolerations": Toleration,

@@ -390,6 +390,20 @@ class Detect(Model):
     most: int
 
 
+class Stop(Model):
+    """When a run ends by its results: rates of the `baseline` are compared with those of each other
+    target or cluster, with an equivalence margin of `within` as a share. Each cell has `first`
+    trials, and then more in each round until it is decided, up to `max_repeats`; a round begins
+    only if the trials then take `max_time_s` together at most (None: no limit)."""
+
+    compare: Literal["target", "cluster"]
+    baseline: str
+    within: float = Field(gt=0, lt=1)
+    first: int = Field(ge=2)
+    max_repeats: int = Field(le=100)
+    max_time_s: float | None = None
+
+
 class Group(Model):
     """Targets that a run acquires and releases together, for the trials of `blocks` (empty: all).
 
@@ -492,6 +506,7 @@ class Plan(Model):
     # Not written where it is empty: earlier versions do not know it.
     expect: tuple[Expectation, ...] = Field(default=(), exclude_if=lambda given: not given)
     detect: Detect | None = Field(default=None, exclude_if=_is_unset)
+    stop: Stop | None = Field(default=None, exclude_if=_is_unset)
     budget: Budget | None = Field(default=None, exclude_if=_is_unset)
     groups: tuple[Group, ...] = Field(default=(), exclude_if=lambda given: not given)
     guard: Guard | None = Field(default=None, exclude_if=_is_unset)

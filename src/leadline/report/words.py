@@ -296,6 +296,8 @@ _REASONS = {
     Reason.NO_TRIAL_VALUES: "not every trial reports this number",
     Reason.TRIAL_NOT_POSITIVE: "a trial's value is zero",
     Reason.NOISE_FLOOR: "the equivalence margin is the measured noise floor",
+    Reason.GROUP_SEQUENTIAL: "tested after each round to end the run: the interval is wider, so "
+    "that it holds at all looks",
 }
 OP_NOUNS = {
     Op.WRITE: "writes",

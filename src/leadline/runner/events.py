@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from leadline.archive.records import Derived, TrialRecord
+from leadline.archive.records import Derived, Look, TrialRecord
 from leadline.plan.models import Cell, Plan, Trial
 
 
@@ -59,6 +59,15 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A look at the comparisons of the run; `left_s` is the I/O time of all rounds after it, if
+    nothing else is decided."""
+
+    look: Look
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Noted:
     """A message that is no result."""
 
@@ -66,7 +75,14 @@ class Noted:
 
 
 Event = (
-    RunStarted | PrefillStarted | PrefillEnded | TrialStarted | TrialProgress | TrialEnded | Noted
+    RunStarted
+    | PrefillStarted
+    | PrefillEnded
+    | TrialStarted
+    | TrialProgress
+    | TrialEnded
+    | Looked
+    | Noted
 )
 Observer = Callable[[Event], None]
 

@@ -7,9 +7,11 @@ that the plan gives it, `inspect_targets` raises every refusal before anything i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from leadline.archive.reader import Run
+from leadline.archive.records import Look
 from leadline.archive.writer import RunWriter
 from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
@@ -79,7 +81,8 @@ class PreparedTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """The trials `to_do` of a plan, the targets that they need, and where their records go."""
+    """The trials `to_do` of a plan, the targets that they need, and where their records go.
+    `take_look` tests the comparisons of a plan that ends when they are decided."""
 
     plan: Plan
     to_do: Sequence[Trial]
@@ -90,6 +93,7 @@ class RunRequest:
     stop: StopRequest
     observe: Observer
     guard: RunGuard | None = None
+    take_look: Callable[[Run], Look] | None = None
 
     def admit(self, takes_s: float) -> bool:
         """Wait until the guard lets work of `takes_s` seconds begin; False where the run stops."""

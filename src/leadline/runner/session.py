@@ -26,12 +26,20 @@ from leadline.archive.records import (
 from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
-from leadline.plan.expand import Outcomes, TrialOutcome, grow_plan, next_cells, waiting_targets
+from leadline.plan.expand import (
+    Outcomes,
+    TrialOutcome,
+    add_round,
+    grow_plan,
+    next_cells,
+    waiting_targets,
+)
 from leadline.plan.groups import PlannedGroup, planned_groups, target_demand
 from leadline.plan.guard_rules import prefill_s
 from leadline.plan.models import Cell, Group, Plan, Trial
+from leadline.plan.stop import most_seconds
 from leadline.probes.host import host_inventory
-from leadline.runner.events import Noted, RunStarted
+from leadline.runner.events import Looked, Noted, RunStarted
 from leadline.runner.ports import problem_from
 from leadline.runner.prepared import PreparedTarget, RunRequest
 from leadline.runner.recovery import prefill_anew, run_again
@@ -78,7 +86,8 @@ def run_session(request: RunRequest) -> Outcome:
         left = session.release_all()
     writer.write_inventory("end", host_inventory(plan.targets, fio))
     _capture("end", request)
-    unfinished = request.stop.requested or bool(session.failed) or bool(writer.run.to_do())
+    lacking = bool(writer.run.to_do()) or writer.run.undecided
+    unfinished = request.stop.requested or bool(session.failed) or lacking
     status = RunStatus.INTERRUPTED if unfinished else RunStatus.COMPLETE
     failed = session.failed
     problem = _one_problem(failed)
@@ -111,7 +120,9 @@ def _one_problem(failed: Sequence[LeadlineError]) -> LeadlineError | None:
 
 
 def needed_targets(run: Run, to_do: Sequence[Trial]) -> frozenset[str]:
-    """The targets of the trials to do, and those on which follow-ups may add cells."""
+    """The targets of the trials to do, and those on which follow-ups or looks may add trials."""
+    if run.plan.stop is not None and (to_do or run.undecided):
+        return frozenset(target.name for target in run.plan.targets)
     own = {run.plan.cells[trial.cell].target for trial in to_do}
     return waiting_targets(run.plan, trial_outcomes(run)) | own
 
@@ -229,6 +240,8 @@ class _Session:
         run, cells = self._request.writer.run, self._plan.cells
         waiting = waiting_targets(run.plan, trial_outcomes(run)) if run.plan.follow_ups else set()
         own = {cells[trial.cell].target for trial in planned.trials}
+        if run.plan.stop is not None:
+            return set(planned.group.targets)
         return own | (waiting & set(planned.group.targets))
 
     def _require_budget(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
@@ -270,13 +283,16 @@ class _Session:
     def _run_group(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
         if not self._request.admit(0.0):
             return
+        # A resumed run may lack no more than a look.
+        to_do = planned.trials or self._grow(planned.group)
+        if not to_do:
+            return
         self._acquire(targets)
         # Held again for another repeat, a target needs its data again.
         again = planned.group.blocks and planned.trials
         first = planned.trials[0].id if again else ""
         self._prefill(targets, first)
         used: set[str] = set()
-        to_do = planned.trials
         while not self._request.stop.requested:
             if not to_do:
                 to_do = self._grow(planned.group)
@@ -314,6 +330,8 @@ class _Session:
     def _grow(self, group: Group) -> tuple[Trial, ...]:
         """Archive the plan with the cells that the results of a group ask for; the new trials."""
         request, plan = self._request, self._plan
+        if plan.stop is not None:
+            return self._next_round()
         cells = [
             cell
             for cell in next_cells(plan, trial_outcomes(request.writer.run))
@@ -325,7 +343,28 @@ class _Session:
         request.writer.extend(self._plan)
         for cell in cells:
             request.observe(Noted(message=f"added by what was measured: {cell.label}"))
-        added = self._plan.trials[len(plan.trials) :]
+        return self._added(plan)
+
+    def _next_round(self) -> tuple[Trial, ...]:
+        """Look at the comparisons, unless a killed session did; the trials of the open cells."""
+        request, plan, run = self._request, self._plan, self._request.writer.run
+        if run.look_due:
+            assert request.take_look is not None, "a plan with `stop:` is run with looks"
+            look = request.take_look(run)
+            request.writer.write_look(look)
+        else:
+            look = run.looks[-1]
+        left_s = 0.0 if look.end else most_seconds(plan, look.round, look.open)
+        request.observe(Looked(look=look, left_s=left_s))
+        if look.end is not None:
+            return ()
+        self._plan = add_round(plan, look.open)
+        request.writer.extend(self._plan)
+        return self._added(plan)
+
+    def _added(self, before: Plan) -> tuple[Trial, ...]:
+        """The trials that the plan has now and had not before."""
+        added = self._plan.trials[len(before.trials) :]
         self._number, self._left_s = 0, _asked_s(self._plan, added)
         return added
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from leadline.stats.correlation import MOST, estimate_correlation, variance_inflation
 from leadline.stats.moderation import FEWEST_CELLS, Prior, moderate
+from leadline.stats.sequential import Looks
 
 Values = npt.NDArray[np.float64]
 
@@ -92,9 +93,9 @@ class Estimate:
     def ratio(self) -> float:
         return math.exp(min(max(self.value, -_WIDEST), _WIDEST))
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95, looks: Looks | None = None) -> tuple[float, float]:
         """Compute the interval of the ratio at a confidence level (0.95: 95 %)."""
-        return intervals([self], [level])[0]
+        return intervals([self], [level], looks)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,24 +112,32 @@ def location(values: Sequence[float]) -> float:
     return float(_means([np.log(np.asarray(values))], 0.0).mean[0])
 
 
-def intervals(estimates: Sequence[Estimate], levels: Sequence[float]) -> list[tuple[float, float]]:
-    """Compute the interval of each ratio at its level, by Student's t on the log scale."""
+def intervals(
+    estimates: Sequence[Estimate], levels: Sequence[float], looks: Looks | None = None
+) -> list[tuple[float, float]]:
+    """Compute the interval of each ratio at its level, by Student's t on the log scale. With
+    `looks` the level is that of the intervals of all looks together."""
     from scipy.special import stdtrit
 
     value, error, freedom = as_arrays(estimates)
-    reach = -stdtrit(freedom, (1 - np.asarray(levels)) / 2) * error
+    tails = (1 - np.asarray(levels)) / 2
+    reach = -stdtrit(freedom, looks.nominal(tails) if looks else tails) * error
     low = np.exp(np.clip(value - reach, -_WIDEST, _WIDEST))
     high = np.exp(np.clip(value + reach, -_WIDEST, _WIDEST))
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
-def p_beyond(estimates: Sequence[Estimate], lower: Values, upper: Values) -> Values:
+def p_beyond(
+    estimates: Sequence[Estimate], lower: Values, upper: Values, looks: Looks | None = None
+) -> Values:
     """Compute the one-sided p value of a log ratio below `lower` or above `upper`, whichever is
-    nearer to the estimate (TREAT: McCarthy and Smyth, Bioinformatics 25 (2009) 765)."""
+    nearer to the estimate (TREAT: McCarthy and Smyth, Bioinformatics 25 (2009) 765). With `looks`
+    it is the probability that any look has such a p value."""
     from scipy.special import stdtr
 
     value, error, freedom = as_arrays(estimates)
-    return np.asarray(stdtr(freedom, -np.maximum(value - upper, lower - value) / error))
+    p = np.asarray(stdtr(freedom, -np.maximum(value - upper, lower - value) / error))
+    return looks.spent(p) if looks else p
 
 
 def as_arrays(estimates: Sequence[Estimate]) -> tuple[Values, Values, Values]:

@@ -230,7 +230,7 @@ def _interval(judgement: Judgement, tests: int = 1) -> tuple[float, float] | Non
         interval = estimate.interval()
     if interval and tests > 1 and estimate is not None:
         level = max(judgement.confidence or 0.0, 1 - (1 - ALONE) / tests)
-        interval = estimate.interval(level)
+        interval = estimate.interval(level, judgement.looks)
     return interval if interval and interval[0] > 0 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from leadline.analysis.comparison import By, Comparison
 from leadline.analysis.power import REPEATS
@@ -27,6 +27,7 @@ from leadline.report.words import (
     title,
 )
 from leadline.stats.effects import Estimate
+from leadline.stats.families import ALONE
 from leadline.version import __version__
 
 # The page that explains each line.
@@ -65,6 +66,7 @@ def _methods(comparison: Comparison) -> Iterable[tuple[str, str]]:
         family = "Benjamini-Hochberg over the matrix, Holm over limits of --fail-on"
         yield "adjustment", f"{count_text(tests, 'test')}: {family}"
     yield "trials", _trials(comparison)
+    yield "looks", _looks(judgements)
     if Evidence.TRIALS in evidence:
         yield "scatter", f"moderated over cells (Smyth 2004): {_pooled(comparison)}"
     yield "between runs", _between_runs(comparison)
@@ -77,6 +79,18 @@ def _methods(comparison: Comparison) -> Iterable[tuple[str, str]]:
     for run in comparison.runs:
         yield run.id, run_text(run)
     yield "page", f"Leadline {__version__}; details: {_CONCEPTS}"
+
+
+def _looks(judgements: Sequence[Judgement]) -> str:
+    """How often the run was tested to end it, and what that makes of an interval."""
+    looks = max((one.looks for one in judgements if one.looks), default=None)
+    if looks is None:
+        return ""
+    return (
+        f"the run ended by its results: tested from {looks.first} to at most {looks.most} trials "
+        f"per cell; intervals of {100 * looks.level(ALONE):.1f} % at each look hold the truth at "
+        f"all looks together with {100 * ALONE:g} %"
+    )
 
 
 def _of_runs(judgement: Judgement) -> bool:

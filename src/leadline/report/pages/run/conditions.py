@@ -10,7 +10,7 @@ from importlib import resources
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.records import Runner, TrialStatus
+from leadline.archive.records import LookEnd, LookState, Runner, TrialStatus
 from leadline.archive.verify import Verification
 from leadline.errors import LeadlineError
 from leadline.files import read_content
@@ -19,10 +19,19 @@ from leadline.inventory.diff.host import format_layer, format_layers
 from leadline.inventory.host import BlockDevice, HostInventory, NvmeController, TargetInventory
 from leadline.inventory.layer import Layer
 from leadline.plan.models import Cell as PlanCell
+from leadline.plan.models import Stop
 from leadline.plan.target_url import TargetKind
 from leadline.report.cells import number_column, quantity, table
 from leadline.report.document import Block, Code, Column, Paragraph, Table
-from leadline.report.words import NOT_SHOWN, count_text, level_name, listed, place, share_text
+from leadline.report.words import (
+    NOT_SHOWN,
+    band_text,
+    count_text,
+    level_name,
+    listed,
+    place,
+    share_text,
+)
 from leadline.units import format_block_size, format_duration, format_size
 
 _UNKNOWN = "not recorded"
@@ -155,10 +164,37 @@ def _procedure(run: Run) -> Iterable[tuple[str, str]]:
         ", ".join(part for part in (engine_texts(run), _io_engines(run)) if part) or "none",
     )
     repeats = count_text(plan.repeats, "randomised block")
-    yield "order", f"{repeats}, each with every cell once; seed {plan.seed}"
+    cells = "every cell" if plan.stop is None else "every open cell"
+    yield "order", f"{repeats}, each with {cells} once; seed {plan.seed}"
+    if plan.stop is not None:
+        yield "ends when decided", _looks(run, plan.stop)
     yield "prefill", _prefill(run)
     yield "caches", _caches(run)
     yield "load generator", _processor(run)
+
+
+_ENDS = {
+    LookEnd.DECIDED: "no rate was open",
+    LookEnd.MAX_REPEATS: "the last round was over",
+    LookEnd.MAX_TIME: "the next round would have exceeded the time",
+}
+
+
+def _looks(run: Run, stop: Stop) -> str:
+    """The rule that ended the run, and what its last look found."""
+    limit = f", {format_duration(stop.max_time_s)} of trials" if stop.max_time_s else ""
+    rule = (
+        f"rates of each {stop.compare} compared with {stop.baseline}, margin "
+        f"{band_text(stop.within)}, after {stop.first} to {stop.max_repeats} rounds{limit}"
+    )
+    if not run.looks:
+        return f"{rule}; no look yet"
+    last = run.looks[-1]
+    states = ", ".join(
+        f"{number} {state.value}" for state in LookState if (number := last.count(state))
+    )
+    ended = f"ended because {_ENDS[last.end]}" if last.end else "not ended"
+    return f"{rule}; {count_text(len(run.looks), 'look')}: {states or 'no rate'}; {ended}"
 
 
 def _io_engines(run: Run) -> str:
