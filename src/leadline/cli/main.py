@@ -31,6 +31,7 @@ VERBS = {
     "verify": "Check an archive's checksums and recompute its numbers from raw.",
     "compare": "Compare two runs, clusters or targets: changes, verdicts, what differs and why.",
     "gate": "Check a comparison against the limits of a policy: pass, fail or inconclusive.",
+    "history": "Follow every cell over all runs: steps, drifts, and what changed with them.",
     "rank": "Rank a run's targets, with ties where the evidence is inconclusive.",
     "scale": "Show load curves, knee and bottleneck, and what a larger system gives.",
     "layers": "Show where the I/O goes: what each layer below a target did, and why.",

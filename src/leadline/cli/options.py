@@ -355,6 +355,20 @@ def parse_between_runs(text: str) -> float:
     return 0.0 if text.strip() in ("0", "0%") else _parse_share(text, "a deviation between runs")
 
 
+def parse_date(text: str, option: str) -> datetime:
+    """`2026-03-14` or `2026-03-14T02:00+01:00`, in UTC without an offset. Raises LeadlineError
+    (`usage`)."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise LeadlineError(
+            errors.USAGE,
+            f"{option} {text!r} is no date",
+            hint="write it as 2026-03-14 or 2026-03-14T02:00+01:00",
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 between_runs_option = click.option(
     "--between-runs",
     metavar="PERCENT",
