@@ -108,7 +108,7 @@ class Verbs(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`leadline VERB --help` explains a verb, with an example. Runs are named by id, unique "
-    "prefix, path, @latest or @previous.",
+    "prefix, --name (the newest), path, @latest or @previous.",
 )
 @click.version_option(__version__, "--version", prog_name="leadline")
 @click.pass_context

@@ -253,7 +253,7 @@ plan_options = with_options(
         type=FILE,
         help="Your own fio job file as a workload, used byte for byte.",
     ),
-    click.option("--name", help="A word added to the run's id."),
+    click.option("--name", help="A word added to the id, by which the run is found."),
     click.option(
         "--label",
         "labels",
