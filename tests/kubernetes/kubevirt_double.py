@@ -1,5 +1,6 @@
 """KubeVirt's operator, as far as a VirtualMachine's user sees it: an instance and a launcher pod
 for each VirtualMachine, both owned as KubeVirt owns them, and a guest once the pod runs.
+DataVolumes of its templates are made and reported as ready; no disk of theirs exists.
 
 The pod is real: it holds the claim as a raw device on the real node, so that the volume is really
 provisioned, used and released. The guest (guest_double.py) opens that device.
@@ -34,10 +35,12 @@ class Guest(SerialConsole, Protocol):
 @dataclass
 class Ways:
     """What goes wrong with machines: an `image` for their launcher pods; `phase` and `conditions`
-    in which instances stay instead of running; a guest without an `agent`."""
+    in which instances stay instead of running; a guest without an `agent`; `disk`, the phase in
+    which DataVolumes stay."""
 
     image: str = images.RUNNER
     agent: bool = True
+    disk: str = "Succeeded"
     phase: str = ""
     conditions: list[dict[str, str]] = field(default_factory=list)
 
@@ -54,6 +57,7 @@ class KubeVirtDouble:
         self.ways = Ways()
         self.guests: dict[tuple[str, str], Guest] = {}
         self._phases: dict[tuple[str, str], list[dict[str, str]]] = {}
+        self.disks: list[dict[str, Any]] = []
         self.problems: list[BaseException] = []
         self._folder = Path(tempfile.mkdtemp(prefix="leadline-kubevirt-"))
         self._ends = threading.Event()
@@ -129,6 +133,8 @@ class KubeVirtDouble:
         if not self._there(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"):
             return
         assert machine["spec"]["runStrategy"] == "Once"
+        if not self._disks_ready(machine):
+            return
         made = self.cluster.request(
             f"{_API}/namespaces/{namespace}/virtualmachineinstances",
             "POST",
@@ -147,6 +153,23 @@ class KubeVirtDouble:
         self._enter(namespace, meta["name"], "Pending")
         self._enter(namespace, meta["name"], "Scheduling")
         self.cluster.apply(self._launcher(made, claim))
+
+    def _disks_ready(self, machine: dict[str, Any]) -> bool:
+        """Make the DataVolumes of a machine, which it owns, and say in which phase they are."""
+        meta = machine["metadata"]
+        root = f"/apis/cdi.kubevirt.io/v1beta1/namespaces/{meta['namespace']}/datavolumes"
+        for template in machine["spec"].get("dataVolumeTemplates", ()):
+            named = {**template["metadata"], "ownerReferences": [_owner("VirtualMachine", meta)]}
+            if self._there(f"{root}/{named['name']}"):
+                continue
+            self.disks.append(template["spec"])
+            kind = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume"}
+            self.cluster.request(
+                root, "POST", {**kind, "metadata": named, "spec": template["spec"]}
+            )
+            path, merge = f"{root}/{named['name']}/status", "application/merge-patch+json"
+            self.cluster.request(path, "PATCH", {"status": {"phase": self.ways.disk}}, kind=merge)
+        return self.ways.disk == "Succeeded" or "dataVolumeTemplates" not in machine["spec"]
 
     def _enter(self, namespace: str, name: str, phase: str, **status: Any) -> None:
         """Let an instance enter a phase, with its time as KubeVirt notes it."""

@@ -64,11 +64,10 @@ def run_and_check(
     mine = [line for line in reports if line["role"] == "new"]
     assert len(mine) == clients
     assert all(line["uptime_s"] > 0 for line in mine)
-    running = [
-        line["facts"]["transitions"]
-        for line in lines(leadline)
-        if line.get("kind") == "machine" and "Running=" in line["facts"].get("transitions", "")
+    facts = [
+        line["facts"] for line in lines(leadline) if line["line"] == "seen" and "facts" in line
     ]
-    assert running, "no instance reported when it ran"
+    ran = [one for one in facts if "Running=" in one.get("transitions", "")]
+    assert ran, "no instance reported when it ran"
     assert leadline("verify", "--format", "json", leadline.run).went_well().json["ok"]
     return found

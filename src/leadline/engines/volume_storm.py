@@ -40,7 +40,6 @@ from leadline.formats.volume_lifecycle import (
     RECORD_FILE,
     Asked,
     Failed,
-    FirstIo,
     Kind,
     LifecycleRecord,
     LifecycleRequest,
@@ -217,24 +216,14 @@ class Storm:
             uid = str(self._journal.facts[Kind.POD, role, number].get("uid"))
         bound_s, now = max(1.0, end - time.monotonic()), self._journal.now
         if self._in_guest(role):
-            found = guest_first_io(self._objects, name, self._stop, now, bound_s)
-        else:
-            found = pod_first_io(self._objects, name, uid, now, bound_s)
-        if found.content != f"{self._id}-{number}":
-            raise Stuck(Op.FIRST_IO, "the volume does not hold the data of its source")
-        self._journal.write(
-            FirstIo(
-                line="first-io",
-                at_s=found.asked_s,
-                role=role,
-                volume=number,
-                answered_s=found.answered_s,
-                started_s=found.started_s,
-                done_s=found.done_s,
-                now_s=found.now_s,
-                uptime_s=found.uptime_s,
+            line, content = guest_first_io(
+                self._objects, name, (role, number), self._stop, now, bound_s
             )
-        )
+        else:
+            line, content = pod_first_io(self._objects, name, uid, (role, number), now, bound_s)
+        if content != f"{self._id}-{number}":
+            raise Stuck(Op.FIRST_IO, "the volume does not hold the data of its source")
+        self._journal.write(line)
 
     def _expand(self, numbers: Sequence[int], size_bytes: int) -> list[int]:
         def begin(number: int) -> None:

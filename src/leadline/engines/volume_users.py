@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from leadline import errors
 from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
@@ -23,41 +22,28 @@ from leadline.connect.kubernetes.pods import CONTAINER
 from leadline.connect.shell import Shell
 from leadline.engines.volume_waits import Stuck
 from leadline.errors import LeadlineError
+from leadline.formats.volume_lifecycle import FirstIo, Role
 from leadline.metrics import Op
 from leadline.runner.events import StopRequest
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The report of a first I/O, as formats.volume_lifecycle.FirstIo, and what the volume holds."""
-
-    asked_s: float
-    answered_s: float
-    started_s: float
-    done_s: float
-    now_s: float
-    uptime_s: float | None
-    content: str
+# The volume that is used: its role and number.
+Owner = tuple[Role, int]
 
 
 def pod_first_io(
-    objects: LifecycleObjects, name: str, uid: str, now: Callable[[], float], bound_s: float
-) -> Report:
-    """Read the report of a pod. Raises Stuck."""
+    objects: LifecycleObjects,
+    name: str,
+    uid: str,
+    owner: Owner,
+    now: Callable[[], float],
+    bound_s: float,
+) -> tuple[FirstIo, str]:
+    """Return the report of a pod, and what its volume holds. Raises Stuck."""
     shell = PodShell(objects.connection, objects.namespace, name, uid, CONTAINER)
-    asked_s, answered_s, lines = _ask(shell, AWAIT_FIRST_IO, RESULT, now, bound_s)
+    asked, lines = _ask(shell, AWAIT_FIRST_IO, RESULT, now, bound_s)
     try:
         now_s, result = lines
-        started_s, done_s, content = result.split()
-        return Report(
-            asked_s=asked_s,
-            answered_s=answered_s,
-            started_s=float(started_s),
-            done_s=float(done_s),
-            now_s=float(now_s),
-            uptime_s=None,
-            content=content,
-        )
+        return _report(owner, asked, result, now_s=float(now_s))
     except ValueError as error:
         raise Stuck(Op.FIRST_IO, "the pod reports no first I/O") from error
 
@@ -65,12 +51,13 @@ def pod_first_io(
 def guest_first_io(
     objects: LifecycleObjects,
     name: str,
+    owner: Owner,
     stop: StopRequest,
     now: Callable[[], float],
     bound_s: float,
-) -> Report:
-    """Read the report of a guest by its console. Raises Stuck: one whose agent does not answer
-    within `bound_s` has not booted."""
+) -> tuple[FirstIo, str]:
+    """Return the report of a guest by its console, and what its volume holds. Raises Stuck: a guest
+    whose agent does not answer within `bound_s` has not booted."""
     link = ConsoleLink(objects.connection, objects.namespace, name)
 
     def require() -> None:
@@ -92,29 +79,47 @@ def guest_first_io(
         except LeadlineError as error:
             raise Stuck(Op.VM_BOOT, "; ".join([error.fact, *error.context])) from error
         left_s = max(1.0, end - time.monotonic())
-        asked_s, answered_s, lines = _ask(shell, AWAIT_GUEST_IO, GUEST_RESULT, now, left_s)
+        asked, lines = _ask(shell, AWAIT_GUEST_IO, GUEST_RESULT, now, left_s)
     finally:
         link.close()
     try:
         uptime_now, result, uptime = lines
-        started_s, done_s, content = result.split()
-        return Report(
-            asked_s=asked_s,
-            answered_s=answered_s,
-            started_s=float(started_s),
-            done_s=float(done_s),
-            now_s=float(started_s) + float(uptime_now) - float(uptime),
-            uptime_s=float(uptime),
-            content=content,
-        )
+        return _report(owner, asked, result, uptimes_s=(float(uptime), float(uptime_now)))
     except ValueError as error:
         raise Stuck(Op.FIRST_IO, "the guest reports no first I/O") from error
 
 
+def _report(
+    owner: Owner,
+    asked: tuple[float, float],
+    result: str,
+    *,
+    now_s: float = 0.0,
+    uptimes_s: tuple[float, float] | None = None,
+) -> tuple[FirstIo, str]:
+    """Return the line of a report and what the volume holds. `uptimes_s` of a guest at the start of
+    its process and of its answer replace `now_s`. Raises ValueError."""
+    started, done, content = result.split()
+    if uptimes_s is not None:
+        now_s = float(started) + uptimes_s[1] - uptimes_s[0]
+    line = FirstIo(
+        line="first-io",
+        at_s=asked[0],
+        role=owner[0],
+        volume=owner[1],
+        answered_s=asked[1],
+        started_s=float(started),
+        done_s=float(done),
+        now_s=now_s,
+        uptime_s=uptimes_s[0] if uptimes_s else None,
+    )
+    return line, content
+
+
 def _ask(
     shell: Shell, script: str, path: str, now: Callable[[], float], bound_s: float
-) -> tuple[float, float, list[str]]:
-    """Return when the report was asked for, when its begin arrived, and its lines."""
+) -> tuple[tuple[float, float], list[str]]:
+    """Return when the report was asked for and when its begin arrived, and its lines."""
     output, arrived = bytearray(), [0.0]
 
     def take(chunk: bytes) -> None:
@@ -126,4 +131,4 @@ def _ask(
         shell.run(script, path, bound_s=bound_s, output=take)
     except LeadlineError as error:
         raise Stuck(Op.FIRST_IO, error.fact) from error
-    return asked_s, max(asked_s, arrived[0]), output.decode("utf-8", "replace").splitlines()
+    return (asked_s, max(asked_s, arrived[0])), output.decode("utf-8", "replace").splitlines()

@@ -21,6 +21,7 @@ from leadline.connect.kubernetes.machines import (
     INSTANCES,
     MACHINES,
     DataVolume,
+    data_volume_names,
     find_import_problem,
     find_machine_problem,
 )
@@ -153,8 +154,8 @@ class Waits:
         if machine is None:
             return []
         problems = [find_machine_problem(machine)]
-        for template in (machine.get("spec") or {}).get("dataVolumeTemplates") or ():
-            disk = self._read(DataVolume, IMPORTS, template["metadata"]["name"])
+        for volume in data_volume_names(machine):
+            disk = self._read(DataVolume, IMPORTS, volume)
             problems.append(find_import_problem(disk) if disk is not None else None)
         return [problem.fact for problem in problems if problem is not None]
 

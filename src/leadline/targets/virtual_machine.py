@@ -26,7 +26,11 @@ from leadline.connect.kubernetes.machines import (
 from leadline.connect.kubernetes.objects import labels_of
 from leadline.connect.kubernetes.permissions import RUN_RULES, VM_RULES, Rule
 from leadline.connect.kubernetes.pods import PodSecurity
-from leadline.connect.kubernetes.survey import require_imports, require_kubevirt
+from leadline.connect.kubernetes.survey import (
+    require_data_source,
+    require_imports,
+    require_kubevirt,
+)
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -53,8 +57,17 @@ def require_machines(cluster: OpenKubernetes, target: str) -> VmSettings:
             " of the cluster",
         )
     require_kubevirt(cluster.connection, where)
-    if settings.boot.imported:
+    boot = settings.boot
+    if boot.imported:
         require_imports(cluster.connection, where)
+    if boot.data_source is not None:
+        source = boot.data_source
+        try:
+            require_data_source(cluster.connection, source, where)
+        except LeadlineError as error:
+            if error.kind is not errors.KUBERNETES_DENIED:
+                raise
+            cluster.note(f"this user may not read the DataSource {source}: its state is unknown")
     return settings
 
 
@@ -173,7 +186,7 @@ class VirtualMachineTarget(KubernetesTarget):
                 kind="vm",
                 name=name_of(instance),
                 node=read_placement(instance).node,
-                image=boot.container_disk or boot.url or boot.claim or "",
+                image=boot.text,
                 cores=preset.cores,
                 memory_bytes=preset.memory_bytes,
                 io_threads=self._settings.io_threads if threads is None else threads,

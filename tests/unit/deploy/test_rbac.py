@@ -28,6 +28,8 @@ SURVEYING = {
 }
 # Asked for by CDI's webhook on behalf of the API server, not by our code.
 CLONING = {("cdi.kubevirt.io", "datavolumes/source", "create")}
+# A golden image is in another namespace than the run.
+GOLDEN = {("cdi.kubevirt.io", "datasources", "get"), ("cdi.kubevirt.io", "datasources", "list")}
 
 
 def _roles(name: str) -> list[dict[str, Any]]:
@@ -84,7 +86,7 @@ def test_the_lifecycle_of_volumes() -> None:
 
 def test_a_run_in_virtual_machines() -> None:
     (role,) = _roles("run-vm.yaml")
-    assert _granted(role) == _asked(permissions.VM_RULES) | CLONING
+    assert _granted(role) == _asked(permissions.VM_RULES) | CLONING | GOLDEN
 
 
 def test_the_inventory_reads_the_kinds_that_it_knows_and_no_others() -> None:

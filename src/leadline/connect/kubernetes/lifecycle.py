@@ -1,5 +1,4 @@
-"""Claims, pods, virtual machines and snapshots of the volume lifecycle in a Kubernetes cluster, and
-their watches.
+"""Claims, pods, machines and snapshots of the volume lifecycle in a cluster, and their watches.
 
 Every object belongs to one Job without pods: with that Job the cluster removes them all, and it
 removes the Job itself some time after its deadline.

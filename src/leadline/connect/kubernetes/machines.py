@@ -103,10 +103,12 @@ VirtualMachine = create_namespaced_resource(GROUP, VERSION, "VirtualMachine", "v
 VirtualMachineInstance = create_namespaced_resource(
     GROUP, VERSION, "VirtualMachineInstance", "virtualmachineinstances"
 )
+DataSource = create_namespaced_resource(CDI_GROUP, CDI_VERSION, "DataSource", "datasources")
 DataVolume = create_namespaced_resource(CDI_GROUP, CDI_VERSION, "DataVolume", "datavolumes")
 # The guest holds nothing that a longer shutdown would save.
 _GRACE_S = 5
 _MIB = 1 << 20
+_BOOT_BYTES = 10 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,22 +228,33 @@ def _boot(runner: RunnerMachine, cluster: KubernetesCluster, boot: BootImage) ->
 def _data_volumes(runner: RunnerMachine, boot: BootImage) -> list[dict[str, Any]]:
     """Return CDI's source of the boot disk, in the default StorageClass: the I/O of the guest's
     system goes to another volume than the measured one."""
-    if boot.container_disk is not None:
+    if not boot.imported:
         return []
-    if boot.url is not None:
-        source: dict[str, Any] = {"http": {"url": boot.url}}
+    if boot.data_source is not None:
+        namespace, _, name = boot.data_source.partition("/")
+        given: dict[str, Any] = {
+            "sourceRef": {"kind": "DataSource", "namespace": namespace, "name": name}
+        }
+    elif boot.url is not None:
+        given = {"source": {"http": {"url": boot.url}}}
     else:
         namespace, _, name = str(boot.claim).partition("/")
-        source = {"pvc": {"namespace": namespace, "name": name}}
+        given = {"source": {"pvc": {"namespace": namespace, "name": name}}}
+    size = boot.size or (None if boot.data_source else _BOOT_BYTES)
+    # Without a size CDI takes that of the source.
+    storage = {"resources": {"requests": {"storage": str(size)}}} if size else {}
     return [
         {
             "metadata": {"name": runner.boot, "labels": dict(runner.labels)},
-            "spec": {
-                "source": source,
-                "storage": {"resources": {"requests": {"storage": str(boot.size)}}},
-            },
+            "spec": {**given, "storage": storage},
         }
     ]
+
+
+def data_volume_names(machine: Mapping[str, Any]) -> list[str]:
+    """Return the names of the DataVolumes that KubeVirt makes for a VirtualMachine."""
+    templates = (machine.get("spec") or {}).get("dataVolumeTemplates") or ()
+    return [str(template["metadata"]["name"]) for template in templates]
 
 
 def _metadata(runner: RunnerMachine, name: str, owner: str = "") -> ObjectMeta:
@@ -386,7 +399,7 @@ def find_import_problem(volume: Object) -> Problem | None:
     return Problem(
         f"the boot disk {name_of(volume)!r} is not ready: {reason}",
         final=phase == "Failed",
-        hint="look at the URL or the claim that the plan's `vm: {boot: ...}` names",
+        hint="look at the URL, claim or DataSource that the plan's `vm: {boot: ...}` names",
     )
 
 
@@ -430,6 +443,7 @@ def _message_of(condition: Object) -> str:
 MACHINES = f"virtualmachines.{GROUP}"
 INSTANCES = f"virtualmachineinstances.{GROUP}"
 IMPORTS = f"datavolumes.{CDI_GROUP}"
+SOURCES = f"datasources.{CDI_GROUP}"
 
 
 def machines_of(connection: Connection, namespace: str, token: str) -> list[Object]:
@@ -544,11 +558,7 @@ class _Machines:
 
     def _imports(self, machines: Sequence[Object]) -> list[Object]:
         """Return the DataVolumes of machines that boot from one."""
-        names = [
-            template["metadata"]["name"]
-            for machine in machines
-            for template in machine.get("spec", {}).get("dataVolumeTemplates") or ()
-        ]
+        names = [name for machine in machines for name in data_volume_names(machine)]
         connection, namespace, _ = self._scope
         found = [get_object(connection, DataVolume, IMPORTS, name, namespace) for name in names]
         return [volume.to_dict() for volume in found if volume is not None]
