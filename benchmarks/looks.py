@@ -157,7 +157,7 @@ def recorded_study(
     scales the scatter of a cell to a coefficient of variation, None keeps it."""
     logs = np.empty((len(truth), 2, MOST))
     for at in range(len(truth)):
-        cell = pairs[generator.integers(len(pairs))]
+        cell = pairs[int(generator.integers(len(pairs)))]
         # A block drawn twice would show no scatter.
         drawn = cell[:, generator.permutation(cell.shape[1])[:MOST]]
         # A difference of the two recorded targets would count as a true one.
