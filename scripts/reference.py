@@ -329,6 +329,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "baseline": "Name of the target or cluster (`NAME,DELAY` with a delay).",
             "within": "The equivalence margin of the verdicts; `compare --band` is to be the same.",
             "max_repeats": "Trials of a cell at most.",
+            "futility": "A cell has no more trials where the probability that `max_repeats` decide "
+            "it is lower; `0%`: never.",
             "max_time": "Time of all trials, prefill not counted: no round begins that would "
             "exceed it.",
         },
@@ -555,6 +557,7 @@ _DEFAULTS_IN_WORDS = {
     (written.StopDocument, "compare"): "`cluster` where the plan has several, else `target`",
     (written.StopDocument, "baseline"): "the first one",
     (written.StopDocument, "within"): "`5%`",
+    (written.StopDocument, "futility"): "`20%`",
     (Guard, "every"): "5 s",
     (Guard, "silence"): "30 s",
     (Guard, "zone"): "`local`",
@@ -703,7 +706,7 @@ def _takes(model: type[BaseModel], key: str, field: FieldInfo) -> str:
         return "a name, or [a lab](#a-lab)"
     if (model, key) == (written.DetectDocument, "change"):
         return "share: `10%`"
-    if (model, key) == (written.StopDocument, "within"):
+    if (model, key) in ((written.StopDocument, "within"), (written.StopDocument, "futility")):
         return "share: `5%`"
     if (model, key) == (written.DensityDocument, "limit"):
         return "METRIC<DURATION"

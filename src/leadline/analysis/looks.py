@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from leadline.analysis.compare import paired_samples
 from leadline.analysis.comparison import By, ComparedCell, Side, within_run
 from leadline.analysis.figures import figures
@@ -19,11 +21,14 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Look, LookedPair, LookedRate, LookEnd, LookState
 from leadline.archive.verify import Discrepancy
 from leadline.audit.registry import audit
-from leadline.plan.models import Cell
+from leadline.plan.models import Cell, Stop
 from leadline.plan.stop import compared_pairs
 from leadline.stats.families import ALONE
+from leadline.stats.outlook import decision_probability
 
 _OpenCells = set[tuple[str, str, str]]
+# Two trials per system are no pairs yet, and promise less than they will as pairs.
+_FEWEST = 3
 # Numbers of another machine may differ in their last digits.
 _ALIKE = 1e-9
 
@@ -39,7 +44,7 @@ def take_look(run: Run, at: str) -> Look:
     pairs, found = [], _OpenCells()
     for names in compared_pairs(run.plan):
         sides = within_run(run, By(stop.compare), *names, lambda _: judged)
-        rates = list(_rates(sides, stop.within))
+        rates = list(_rates(sides, stop))
         for cell, rate in rates:
             if rate.state is LookState.OPEN:
                 found |= _cells(sides, cell)
@@ -70,38 +75,54 @@ def take_look(run: Run, at: str) -> Look:
     )
 
 
-def _rates(sides: tuple[Side, Side], within: float) -> Iterator[tuple[ComparedCell, LookedRate]]:
+def _rates(sides: tuple[Side, Side], stop: Stop) -> Iterator[tuple[ComparedCell, LookedRate]]:
     """Yield the compared rates: all metrics are tested, as `compare` does."""
     rows = paired_samples(*sides)
-    judgements = judge([pair for _, pair in rows], within)
+    judgements = judge([pair for _, pair in rows], stop.within)
     for (make_cell, pair), judgement in zip(rows, judgements, strict=True):
         cell = make_cell(judgement=judgement)
         if cell.rate:
-            yield cell, _looked(cell, pair, judgement)
+            yield cell, _looked(cell, pair, judgement, stop)
 
 
-def _looked(cell: ComparedCell, pair: Pair, judgement: Judgement) -> LookedRate:
+def _looked(cell: ComparedCell, pair: Pair, judgement: Judgement, stop: Stop) -> LookedRate:
+    trials = len(pair.baseline.trials), len(pair.candidate.trials)
     return LookedRate(
         target=cell.target,
         workload=cell.workload,
         level=cell.level,
         op=cell.op,
         metric=cell.metric,
-        trials=(len(pair.baseline.trials), len(pair.candidate.trials)),
+        trials=trials,
         ratio=judgement.ratio,
         interval=judgement.interval,
         verdict=judgement.verdict.value,
         reasons=judgement.reasons,
-        state=_state(judgement),
+        state=rate_state(judgement, min(trials), stop.max_repeats, stop.futility),
     )
 
 
-def _state(judgement: Judgement) -> LookState:
+def rate_state(judgement: Judgement, trials: int, most: int, futility: float) -> LookState:
+    """Return what a look makes of a rate after so many `trials` per system, of `most`; `futility`
+    is the probability of a verdict below which a rate is given up."""
     if judgement.verdict is Verdict.NOT_COMPARABLE or judgement.evidence is not Evidence.TRIALS:
         return LookState.CLOSED
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return LookState.DECIDED
-    return LookState.CLOSED if CAP_REASONS & set(judgement.reasons) else LookState.OPEN
+    if CAP_REASONS & set(judgement.reasons):
+        return LookState.CLOSED
+    futile = trials >= _FEWEST and _decision_probability(judgement, most) < futility
+    return LookState.FUTILE if futile else LookState.OPEN
+
+
+def _decision_probability(judgement: Judgement, most: int) -> float:
+    """Compute the probability that `most` trials per system decide an inconclusive rate."""
+    estimate, confidence, looks = judgement.estimate, judgement.confidence, judgement.looks
+    if estimate is None or confidence is None or looks is None:
+        return 1.0
+    margin = np.log([1 - judgement.band, 1 + judgement.band])
+    tails = looks.nominal(np.array([(1 - confidence) / 2]))
+    return float(decision_probability([estimate], margin[:1], margin[1:], tails, most)[0])
 
 
 def _key(cell: Cell) -> tuple[str, str, str]:

@@ -318,11 +318,13 @@ class LookEnd(StrEnum):
 
 
 class LookState(StrEnum):
-    """What a look makes of a rate. `closed`: no number of trials decides it, because the audit
-    refuses it, a limit was measured, or a number is missing."""
+    """What a look makes of a rate. `futile`: the trials of the plan will hardly decide it.
+    `closed`: no number of trials decides it, because the audit refuses it, a limit was measured, or
+    a number is missing."""
 
     DECIDED = "decided"
     OPEN = "open"
+    FUTILE = "futile"
     CLOSED = "closed"
 
 

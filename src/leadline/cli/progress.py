@@ -338,6 +338,8 @@ def look_line(event: Looked) -> str:
     look = event.look
     rates = [rate for pair in look.pairs for rate in pair.rates]
     parts = [f"{look.count(LookState.DECIDED)} of {count_text(len(rates), 'rate')} decided"]
+    if futile := look.count(LookState.FUTILE):
+        parts.append(f"{futile} that later rounds will hardly decide")
     if closed := look.count(LookState.CLOSED):
         parts.append(f"{closed} that no trial can decide")
     if still := [rate for rate in rates if rate.state is LookState.OPEN]:

@@ -77,6 +77,13 @@ def _margin(value: object) -> float:
     return margin
 
 
+def _futility(value: object) -> float:
+    chance = _number(value)
+    if not 0 <= chance < 1:
+        raise ValueError(f"{str(value)!r} is not from 0 to less than 100 %")
+    return chance
+
+
 def _limit(value: object) -> object:
     return parse_latency_limit(value) if isinstance(value, str) else value
 
@@ -318,6 +325,7 @@ class StopDocument(Model):
     baseline: str | None = Field(default=None, max_length=300)
     within: Annotated[float, BeforeValidator(_margin)] = MARGIN
     max_repeats: int = Field(default=12, ge=2, le=100)
+    futility: Annotated[float, BeforeValidator(_futility)] = 0.2
     max_time: Runtime | None = None
 
 

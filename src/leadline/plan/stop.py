@@ -24,6 +24,7 @@ def planned_stop(written: StopDocument, targets: Sequence[Target], repeats: int)
         within=written.within,
         first=repeats,
         max_repeats=written.max_repeats,
+        futility=written.futility,
         max_time_s=written.max_time,
     )
 

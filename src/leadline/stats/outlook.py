@@ -54,17 +54,15 @@ def trials_needed(
     """
     if not estimates:
         return []
-    from scipy.special import chdtri, stdtrit
+    from scipy.special import chdtri
 
-    value, error, freedom = as_arrays(estimates)
-    chances = (np.arange(_RATIOS) + 0.5) / _RATIOS
-    ratios = value[:, None] + stdtrit(freedom[:, None], chances) * error[:, None]
+    table, ratios = _open_ratios(estimates)
     # The number grows with the variance, which is known to the quantiles of chi^2 / freedom.
     known = np.array([min(one.scale_freedom, 1e6) for one in estimates])
     least, most = (known / chdtri(known, tail) for tail in (_TAIL, 1 - _TAIL))
     found: list[TrialsNeeded | None] = []
     for number, low, high in zip(
-        _least_trials(estimates, ratios, (lower, upper), tails),
+        _least_trials(table, ratios, (lower, upper), tails),
         least.tolist(),
         most.tolist(),
         strict=True,
@@ -83,13 +81,33 @@ def trials_needed(
     return found
 
 
+def decision_probability(
+    estimates: Sequence[Estimate], lower: Values, upper: Values, tails: Values, number: int
+) -> Values:
+    """Compute the probability that `number` trials per system decide, as in `trials_needed`
+    (predictive power: Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7 (1986)
+    8)."""
+    table, ratios = _open_ratios(estimates)
+    numbers = np.full(len(estimates), number)
+    return _decided(numbers, table, ratios, (lower, upper), tails)
+
+
+def _open_ratios(estimates: Sequence[Estimate]) -> tuple[Values, Values]:
+    """Return the scatter of each estimate, and log ratios that its trials leave open."""
+    from scipy.special import stdtrit
+
+    value, error, freedom = as_arrays(estimates)
+    chances = (np.arange(_RATIOS) + 0.5) / _RATIOS
+    ratios = value[:, None] + stdtrit(freedom[:, None], chances) * error[:, None]
+    columns = [(one.scale, one.between, one.paired, one.freedom_of_prior) for one in estimates]
+    return np.array(columns, dtype=np.float64).T, ratios
+
+
 def _least_trials(
-    estimates: Sequence[Estimate], ratios: Values, margin: tuple[Values, Values], tails: Values
+    table: Values, ratios: Values, margin: tuple[Values, Values], tails: Values
 ) -> list[int | None]:
     """Search the least number by bisection: the probability grows with it."""
-    columns = [(one.scale, one.between, one.paired, one.freedom_of_prior) for one in estimates]
-    table = np.array(columns, dtype=np.float64).T
-    high = np.full(len(estimates), MOST)
+    high = np.full(len(tails), MOST)
     enough = _decided(high, table, ratios, margin, tails) >= POWER
     # Searched only where there is a number.
     table, ratios, tails = table[:, enough], ratios[enough], tails[enough]

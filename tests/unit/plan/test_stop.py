@@ -44,7 +44,7 @@ def faults(folder: Path, text: str, **overrides: object) -> str:
 def test_everything_has_a_default(tmp_path: Path, written: str) -> None:
     plan = loaded(tmp_path, f"{DIRECTORIES}{written}")
     assert plan.stop == Stop(
-        compare="target", baseline="a", within=0.05, first=3, max_repeats=12, max_time_s=None
+        compare="target", baseline="a", within=0.05, first=3, max_repeats=12, futility=0.2
     )
     assert compared_pairs(plan) == (("a", "b"),)
     assert len(plan.trials) == 3 * 4
@@ -105,6 +105,7 @@ def test_the_most_that_rounds_may_take(tmp_path: Path) -> None:
         (f"{DIRECTORIES}stop: {{max_repeats: 1}}", "stop.max_repeats"),
         (f"{DIRECTORIES}stop: {{max_repeats: 101}}", "stop.max_repeats"),
         (f"{DIRECTORIES}stop: {{within: 0%}}", "'0%' is not between 0 and 100 %"),
+        (f"{DIRECTORIES}stop: {{futility: 100%}}", "'100%' is not from 0 to less than 100 %"),
         (f"{DIRECTORIES}stop: {{max_time: 0s}}", "must be more than zero"),
         (f"{DIRECTORIES}stop: {{baseline: c}}", "the plan has no target 'c' (a, b)"),
         (f"{DIRECTORIES}stop: {{compares: target}}", "compare"),

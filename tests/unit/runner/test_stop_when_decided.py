@@ -73,7 +73,9 @@ class Scattering(ReplayEngine):
         return execution
 
 
-def written(folder: Path, stop: str = "max_repeats: 6", repeats: int = 2) -> RunWriter:
+def written(
+    folder: Path, stop: str = "max_repeats: 6, futility: 0%", repeats: int = 2
+) -> RunWriter:
     for name in "ab":
         (folder / name).mkdir()
     urls = ", ".join(f"{{name: {name}, target: 'dir:{folder}/{name}'}}" for name in "ab")
@@ -289,6 +291,18 @@ def test_nothing_is_acquired_where_only_the_last_look_is_missing(tmp_path: Path)
     outcome, _ = run_plan(writer, Scattering(), ending)
     assert outcome.status is RunStatus.COMPLETE
     assert (tmp_path / "run" / layout.CREATED).read_bytes() == journal
+
+
+def test_a_rate_that_the_plan_will_hardly_decide_is_given_up(tmp_path: Path) -> None:
+    outcome, _ = run_plan(written(tmp_path, "max_repeats: 6"), Scattering())
+    assert outcome.status is RunStatus.COMPLETE
+    run = Run(tmp_path / "run")
+    last = run.looks[-1]
+    assert last.end is LookEnd.DECIDED
+    assert states(last)["noisy"] is LookState.FUTILE
+    number = trials_of(run)["a", "noisy"]
+    assert 3 <= number < 6, "two trials per system are no pairs yet"
+    assert verified(run).problems == ()
 
 
 def test_no_round_begins_beyond_the_time(tmp_path: Path) -> None:

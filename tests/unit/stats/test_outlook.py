@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.stats.effects import Estimate, TwoSamples, estimate_effects
-from leadline.stats.outlook import MOST, detectable, noise_floor, trials_needed
+from leadline.stats.outlook import (
+    MOST,
+    POWER,
+    decision_probability,
+    detectable,
+    noise_floor,
+    trials_needed,
+)
 
 MARGIN = np.array([math.log(0.95)]), np.array([math.log(1.05)])
 
@@ -43,6 +50,31 @@ def test_more_scatter_needs_more(value: float, scale: float) -> None:
     if one is not None:
         number, low, high = one
         assert 2 <= low <= number <= (high or MOST)
+
+
+@given(st.floats(-0.4, 0.4), st.floats(0.005, 0.2))
+def test_the_number_needed_is_the_first_that_decides_with_the_power(
+    value: float, scale: float
+) -> None:
+    estimate = known(value, scale)
+    number = needed(estimate)
+
+    def probability(trials: int) -> float:
+        (found,) = decision_probability([estimate], *MARGIN, np.array([0.025]), trials)
+        return float(found)
+
+    if number is None:
+        assert probability(MOST) < POWER
+    else:
+        assert probability(number[0]) >= POWER
+        assert number[0] == 2 or probability(number[0] - 1) < POWER
+
+
+def test_a_ratio_at_the_margin_is_hardly_decided() -> None:
+    at_the_margin, far = known(math.log(1.05), 0.03), known(math.log(1.3), 0.03)
+    for estimate, low, high in ((at_the_margin, 0.0, 0.4), (far, 0.99, 1.0)):
+        (found,) = decision_probability([estimate], *MARGIN, np.array([0.005]), 12)
+        assert low <= found <= high
 
 
 def test_a_stricter_level_needs_more() -> None:
