@@ -67,6 +67,13 @@ def test_nightly_gate(tmp_path: Path) -> None:
     hold_against(page, tmp_path, least=7)
 
 
+def test_follow_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    page = GUIDES / "follow-a-cluster.md"
+    assert _files(page, tmp_path) == ["nights.py"]
+    hold_against(page, tmp_path, least=8)
+
+
 def test_choose_a_pool(tmp_path: Path) -> None:
     shutil.copy(STUDY, tmp_path / "study.csv")
     page = GUIDES / "choose-a-pool.md"
