@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -24,6 +24,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
 from leadline.errors import LeadlineError
 from leadline.files import read_content
+from leadline.metrics import Metric
 from leadline.parallel import in_workers, spare_cores
 
 # In the metadata of the file: another version is made anew.
@@ -54,11 +55,12 @@ class Indexed:
     notes: tuple[str, ...]
 
 
-def index_runs(folders: Sequence[Path]) -> Indexed:
+def index_runs(folders: Sequence[Path], metrics: Sequence[Metric] = ()) -> Indexed:
     """Return the runs of all archives below the folders, and bring their indexes up to date.
 
-    Copies of one archive count once. An archive that is damaged, of a later version or not finished
-    is in `unread`.
+    The runs have rows of `metrics`; without any, of usual rates and p99 latencies. Copies of one
+    archive count once. An archive that is damaged, of a later version or not finished is in
+    `unread`.
     """
     runs: dict[Path, HistoryRun] = {}
     unread: dict[Path, Unread] = {}
@@ -67,25 +69,27 @@ def index_runs(folders: Sequence[Path]) -> Indexed:
     for folder in folders:
         stamps = dict(find_archives(folder))
         file = index_file(folder)
-        known = _load(file, notes)
-        fresh = {path: entry for path, entry in known.items() if stamps.get(path) == entry[0]}
+        table = _load(file, notes)
+        known = {} if table is None else _stamps(table)
+        fresh = {path for path, stamp in known.items() if stamps.get(path) == stamp}
         missing = [path for path in stamps if path not in fresh]
         read += len(missing)
+        made: list[tuple[Stamp, HistoryRun]] = []
         for path, result in _read_all(missing):
             if isinstance(result, Unread):
                 unread[path] = result
             else:
-                fresh[path] = (stamps[path], result)
-        if missing or len(fresh) != len(known):
-            _save(file, fresh, notes)
-        runs |= {path: run for path, (_, run) in fresh.items()}
+                made.append((stamps[path], result))
+        if made or len(fresh) < len(known) or table is None:
+            table = _combined(table, fresh, made)
+            _save(file, table, notes)
+        runs |= _runs(table, metrics)
     copies: dict[tuple[str, str], Path] = {}
     for path, run in sorted(runs.items()):
         first = copies.setdefault((run.run, run.seal or str(path)), path)
         if first != path:
             del runs[path]
-            fact = f"a copy of {first}"
-            unread[path] = Unread(path=path, code="copy", fact=fact)
+            unread[path] = Unread(path=path, code="copy", fact=f"a copy of {first}")
     return Indexed(
         runs=tuple(runs.values()),
         unread=tuple(unread[path] for path in sorted(unread)),
@@ -209,68 +213,15 @@ def index_file(folder: Path) -> Path:
     return Path(cache) / "leadline" / f"history-{digest}.parquet"
 
 
-_Entry = tuple[Stamp, HistoryRun]
+_RUN_COLUMNS = ("path", "run", "seal", "at_s", "dated", "clock_back")
+_ROW_COLUMNS = tuple(HistoryRow.__dataclass_fields__)
 
 
-def _load(file: Path, notes: list[str]) -> Mapping[Path, _Entry]:
-    """Return the entries of an index by archive; empty where there is none that can be used."""
+def _schema() -> Any:
     import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not file.exists():
-        return {}
-    try:
-        table = pq.read_table(pa.BufferReader(read_content(file)))
-        if (table.schema.metadata or {}).get(b"leadline") != _VERSION:
-            notes.append(f"the index {file} is of another version and is made anew")
-            return {}
-        return _entries(table)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        reason = str(error).partition("\n")[0]
-        notes.append(f"the index {file} cannot be read and is made anew: {reason}")
-        return {}
-
-
-_ROW_FIELDS = tuple(HistoryRow.__dataclass_fields__)
-
-
-def _entries(table: Any) -> dict[Path, _Entry]:
-    runs = {name: table.column(name).to_pylist() for name in _RUN_COLUMNS}
-    rows = [table.column(name).to_pylist() for name in _ROW_FIELDS]
-    found: dict[Path, _Entry] = {}
-    of_path: dict[str, list[HistoryRow]] = {}
-    codes = _ROW_FIELDS.index("codes")
-    for at, values in enumerate(zip(*rows, strict=True)):
-        path = runs["path"][at]
-        if path not in of_path:
-            of_path[path] = []
-            found[Path(path)] = (
-                Stamp(size_bytes=runs["size_bytes"][at], mtime_ns=runs["mtime_ns"][at]),
-                HistoryRun(
-                    path=Path(path),
-                    **{name: runs[name][at] for name in _RUN_COLUMNS[3:]},
-                    rows=(),
-                ),
-            )
-        if values[0] is not None:
-            fields = dict(zip(_ROW_FIELDS, values, strict=True))
-            of_path[path].append(HistoryRow(**fields | {"codes": tuple(values[codes])}))
-    return {
-        path: (stamp, replace(run, rows=tuple(of_path[str(path)])))
-        for path, (stamp, run) in found.items()
-    }
-
-
-_RUN_COLUMNS = ("path", "size_bytes", "mtime_ns", "run", "seal", "at_s", "dated", "clock_back")
-
-
-def _save(file: Path, entries: Mapping[Path, _Entry], notes: list[str]) -> None:
-    """Replace an index at once; a folder that cannot be written leaves a note."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     text = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema(
+    return pa.schema(
         [
             ("path", text), ("size_bytes", pa.int64()), ("mtime_ns", pa.int64()), ("run", text),
             ("seal", text), ("at_s", pa.float64()), ("dated", pa.bool_()),
@@ -280,22 +231,117 @@ def _save(file: Path, entries: Mapping[Path, _Entry], notes: list[str]) -> None:
         ],
         metadata={b"leadline": _VERSION},
     )  # fmt: skip
+
+
+def _load(file: Path, notes: list[str]) -> Any:
+    """Return the table of an index; None where there is none that can be used."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not file.exists():
+        return None
+    try:
+        table = pq.read_table(pa.BufferReader(read_content(file)))
+        if (table.schema.metadata or {}).get(b"leadline") != _VERSION:
+            notes.append(f"the index {file} is of another version and is made anew")
+            return None
+        return table.cast(_schema()).unify_dictionaries().combine_chunks()
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        notes.append(f"the index {file} cannot be read and is made anew: {reason}")
+        return None
+
+
+def _first_rows(table: Any) -> Any:
+    """Return the first row of each archive."""
+    import numpy as np
+
+    if not table.num_rows:
+        return table
+    codes = table.column("path").chunk(0).indices.to_numpy()
+    return table.take(np.sort(np.unique(codes, return_index=True)[1]))
+
+
+def _stamps(table: Any) -> dict[Path, Stamp]:
+    columns = (_first_rows(table).column(name) for name in ("path", "size_bytes", "mtime_ns"))
+    return {
+        Path(path): Stamp(size_bytes=size, mtime_ns=mtime)
+        for path, size, mtime in zip(*(one.to_pylist() for one in columns), strict=True)
+    }
+
+
+def _runs(table: Any, metrics: Sequence[Metric]) -> dict[Path, HistoryRun]:
+    """Return the runs of a table with their rows of some metrics."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows: dict[str, list[HistoryRow]] = {}
+    metric = table.column("metric").cast(pa.string())
+    names = [one.value for one in metrics or (Metric.LATENCY_P99,)]
+    wanted = pc.is_in(metric, pa.array(names))
+    if not metrics:
+        wanted = pc.or_kleene(wanted, table.column("rate"))
+    chosen = table.filter(pc.fill_null(wanted, False))
+    columns = [_values(chosen, name) for name in ("path", *_ROW_COLUMNS)]
+    codes = _ROW_COLUMNS.index("codes")
+    for path, *values in zip(*columns, strict=True):
+        values[codes] = tuple(values[codes])
+        row = HistoryRow(**dict(zip(_ROW_COLUMNS, values, strict=True)))
+        rows.setdefault(path, []).append(row)
+    first = _first_rows(table)
+    return {
+        Path(path): HistoryRun(
+            path=Path(path),
+            **dict(zip(_RUN_COLUMNS[1:], values, strict=True)),
+            rows=tuple(rows.get(path, ())),
+        )
+        for path, *values in zip(*(_values(first, name) for name in _RUN_COLUMNS), strict=True)
+    }
+
+
+def _values(table: Any, name: str) -> list[Any]:
+    import pyarrow as pa
+
+    column = table.column(name)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string())
+    return list(column.to_pylist())
+
+
+def _combined(table: Any, kept: Set[Path], made: Sequence[tuple[Stamp, HistoryRun]]) -> Any:
+    """Return the rows of the kept archives and of those that were read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = _schema()
     columns: dict[str, list[Any]] = {name: [] for name in schema.names}
-    for path, (stamp, run) in entries.items():
-        about = {"path": str(path), "size_bytes": stamp.size_bytes, "mtime_ns": stamp.mtime_ns}
-        about |= {name: getattr(run, name) for name in _RUN_COLUMNS[3:]}
+    for stamp, run in made:
+        about = {name: getattr(run, name) for name in _RUN_COLUMNS}
+        about |= {"path": str(run.path)}
+        about |= {"size_bytes": stamp.size_bytes, "mtime_ns": stamp.mtime_ns}
         # A run without figures has one row without them.
         for row in run.rows or (None,):
             for name, value in about.items():
                 columns[name].append(value)
-            for name in _ROW_FIELDS:
+            for name in _ROW_COLUMNS:
                 columns[name].append(getattr(row, name) if row else None)
+    parts = [pa.table(columns, schema=schema)]
+    if table is not None:
+        paths = table.column("path").cast(pa.string())
+        parts.insert(0, table.filter(pc.is_in(paths, pa.array(map(str, kept), pa.string()))))
+    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+
+
+def _save(file: Path, table: Any, notes: list[str]) -> None:
+    """Replace an index at once; a folder that cannot be written leaves a note."""
+    import pyarrow.parquet as pq
+
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, fresh = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-")
         os.close(handle)
         try:
-            pq.write_table(pa.table(columns, schema=schema), fresh, compression="zstd")
+            pq.write_table(table, fresh, compression="zstd")
             Path(fresh).replace(file)
         finally:
             Path(fresh).unlink(missing_ok=True)

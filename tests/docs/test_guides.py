@@ -110,6 +110,7 @@ def test_a_nightly_job(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("LEADLINE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
@@ -137,6 +138,13 @@ def test_a_nightly_job(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyP
     assert shell(gitlab["storage"]["after_script"][0])[0] == 0
     assert "rep3" in summary.read_text()
     assert (tmp_path / "history.html").stat().st_size > 10_000
+
+
+def test_follow_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    page = GUIDES / "follow-a-cluster.md"
+    assert _files(page, tmp_path) == ["nights.py"]
+    hold_against(page, tmp_path, least=8)
 
 
 def test_choose_a_pool(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class SeriesChange:
     `confidence`. It happened after the run `after`, at the earliest in `since` and at the latest in
     `until`; the best estimate of a step is `begin` to `end`, two points in a row.
 
-    `recovered`: the last level is no longer worse than the one before the change. `differences` are
+    `recovered`: a change for the worse that is gone. `differences` are
     those of the configurations of `after` and `until`; None: unknown.
     """
 
@@ -485,8 +485,6 @@ def _change(
 ) -> SeriesChange:
     interval = change.estimate.interval(confidence)
     margin = 1 - band, 1 + band
-    now = math.exp(fitted[-1] - fitted[change.begin])
-    lasting = interval_verdict((now, now), margin, series.metric) is Verdict.WORSE
     after = series.points[change.begin if change.is_drift else change.earliest - 1]
     until = series.points[change.latest]
     key = (after.run.path, until.run.path, series.target)
@@ -506,9 +504,24 @@ def _change(
         p=change.p,
         p_adjusted=p_adjusted,
         verdict=verdict,
-        recovered=not lasting and change.estimate.value != 0 and verdict is not Verdict.BETTER,
+        recovered=_is_recovered(series.metric, change, fitted, margin),
         differences=known[key],
     )
+
+
+def _is_recovered(
+    metric: Metric, change: Change, fitted: Sequence[float], margin: tuple[float, float]
+) -> bool:
+    """Whether a change for the worse is gone: the last level is not worse than the one before it by
+    more than the margin, or after a change within the margin by half of it."""
+    if (change.estimate.value > 0) is not metric.is_latency:
+        return False
+    left = fitted[-1] - fitted[change.begin]
+    ratios = math.exp(left), change.estimate.ratio
+    lasts, beyond = (
+        interval_verdict((one, one), margin, metric) is Verdict.WORSE for one in ratios
+    )
+    return not lasts and (beyond or abs(left) < abs(change.estimate.value) / 2)
 
 
 def _differences(before: Path, after: Path, subject: str) -> tuple[Difference, ...] | None:

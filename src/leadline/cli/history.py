@@ -103,7 +103,7 @@ def command(
         if not place.is_dir():
             raise _no_runs(f"there is no folder {str(place)!r}")
     with without_collection():
-        indexed = index_runs(places)
+        indexed = index_runs(places, wanted)
         for note in indexed.notes:
             echo_line(f"note: {note}", err=True)
         for one in indexed.unread:
