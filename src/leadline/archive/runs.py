@@ -11,7 +11,6 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 
-
 # What stands before the name in the id of a run.
 _NAMED = re.compile(r"^perf-\d{8}-\d{6}-")
 
