@@ -50,6 +50,7 @@ resident_before_bytes  # archive: page cache before a drop
 clock_offset_s  # archive: clock of a remote client
 logical_sector_bytes  # inventory of a block device
 firmware  # inventory of an NVMe controller
+uptime_s  # archive: uptime of a guest at its first I/O
 commit_s  # archive: what `ceph osd perf` printed during a trial
 taken_at  # inventory: time of the snapshot
 standbys_wanted  # inventory of CephFS

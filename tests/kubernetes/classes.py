@@ -14,7 +14,9 @@ from typing import Any
 
 from tests.kubernetes import images
 from tests.kubernetes.cluster import NODE, Cluster
+from tests.kubernetes.parts import SECOND_NODE
 
+SHARED = "shared"
 NAMES = ("fast", "slow", "block", "stuck")
 LOCAL_PATH = "rancher.io/local-path"
 BLOCK = "leadline-lab/block"
@@ -22,7 +24,7 @@ _NAMESPACE = "local-path-storage"
 _ACCOUNT = "local-path-provisioner-service-account"
 
 
-def _storage_class(name: str, provisioner: str, **fields: Any) -> dict[str, Any]:
+def storage_class(name: str, provisioner: str, **fields: Any) -> dict[str, Any]:
     default = {"storageclass.kubernetes.io/is-default-class": "true"} if name == "fast" else {}
     return {
         "apiVersion": "storage.k8s.io/v1",
@@ -38,17 +40,17 @@ def _storage_class(name: str, provisioner: str, **fields: Any) -> dict[str, Any]
 def storage_classes() -> list[dict[str, Any]]:
     """The four StorageClass objects."""
     return [
-        _storage_class("fast", LOCAL_PATH),
-        _storage_class("slow", LOCAL_PATH),
-        _storage_class("block", BLOCK, allowVolumeExpansion=True),
-        _storage_class("stuck", "leadline-lab/absent", volumeBindingMode="Immediate"),
+        storage_class("fast", LOCAL_PATH),
+        storage_class("slow", LOCAL_PATH),
+        storage_class("block", BLOCK, allowVolumeExpansion=True),
+        storage_class("stuck", "leadline-lab/absent", volumeBindingMode="Immediate"),
     ]
 
 
 def apply(cluster: Cluster) -> None:
     """Apply the StorageClasses; on a whole cluster load the images and start the provisioners."""
-    for storage_class in storage_classes():
-        cluster.apply(storage_class)
+    for manifest in storage_classes():
+        cluster.apply(manifest)
     if not cluster.whole:
         return
     made = cluster.folder / "images"
@@ -81,11 +83,13 @@ def _local_path(cluster: Cluster) -> None:
     ):
         cluster.apply(manifest)
     paths = {name: str(at / "volumes" / name) for name in ("fast", "slow")}
-    config = {
-        "storageClassConfigs": {
-            name: {"nodePathMap": [{"node": NODE, "paths": [path]}]} for name, path in paths.items()
-        }
+    # A folder for each node, and one that is the same on all nodes (second_node.py has its class).
+    by_node: dict[str, Any] = {
+        name: {"nodePathMap": [{"node": node, "paths": [path]} for node in (NODE, SECOND_NODE)]}
+        for name, path in paths.items()
     }
+    shared = {"sharedFileSystemPath": str(at / "volumes" / SHARED)}
+    config = {"storageClassConfigs": {**by_node, SHARED: shared}}
     (at / "local-path.json").write_text(json.dumps(config))
     helper = {
         "apiVersion": "v1",

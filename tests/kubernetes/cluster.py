@@ -19,7 +19,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,13 @@ from tests.kubernetes.keeper import Keeper, NestFault
 
 NODE = parts.NODE
 _NODE_USER = f"system:node:{NODE}"
-_GROUPS = {"admin": "system:masters", _NODE_USER: "system:nodes"}
+# Joins in second_node.py only.
+SECOND_NODE_USER = f"system:node:{parts.SECOND_NODE}"
+_GROUPS = {
+    "admin": "system:masters",
+    _NODE_USER: "system:nodes",
+    SECOND_NODE_USER: "system:nodes",
+}
 # `runner` and `viewer` have no rights until a test binds the shipped manifests to them.
 USERS = (
     "admin",
@@ -82,6 +88,38 @@ def _network(number: int, *, whole: bool, most_pods: int) -> parts.Network:
     )
 
 
+def free_nest(
+    folder: Path, numbers: Iterable[int], *, whole: bool, most_pods: int
+) -> tuple[Keeper, parts.Network]:
+    """The namespaces of the first free number, and its addresses."""
+    for number in numbers:
+        try:
+            keeper = Keeper(folder, number, whole=whole)
+        except FileExistsError:
+            continue
+        return keeper, _network(number, whole=whole, most_pods=most_pods)
+    raise RuntimeError(f"a cluster runs already under each number of {numbers}")
+
+
+def connect(keeper: Keeper, network: parts.Network) -> None:
+    """Connect the namespaces of a node with this machine, and prepare them."""
+    name, inside = keeper.interface, str(keeper.namespace_pid)
+    for command in (
+        f"ip link add {name} type veth peer name eth0 netns {inside}",
+        f"ip addr add {network.host}/30 dev {name}",
+        f"ip link set {name} up",
+    ):
+        subprocess.run(command.split(), check=True, capture_output=True)
+    keeper.run(["sh", "-c", parts.prepare_node(keeper.folder)])
+    keeper.run(f"ip addr add {network.node}/30 dev eth0".split())
+    keeper.run(["ip", "link", "set", "eth0", "up"])
+    keeper.run(f"ip route add default via {network.host}".split())
+    # Pods reach this machine at `network.host`, and it them.
+    route = f"ip route add {network.pods} via {network.node} dev {name}"
+    subprocess.run(route.split(), check=True, capture_output=True)
+    parts.make_cgroups(keeper.cgroup)
+
+
 class Cluster:
     """One cluster; `with Cluster(...) as cluster:` starts and stops it.
 
@@ -105,7 +143,9 @@ class Cluster:
     ) -> None:
         self.programs, self.folder, self.whole = programs, folder.resolve(), whole
         self.device_ownership, self.delete_delay_s = device_ownership, delete_delay_s
-        self.tokens = {user: secrets.token_hex(16) for user in (*USERS, _NODE_USER)}
+        self.tokens = {
+            user: secrets.token_hex(16) for user in (*USERS, _NODE_USER, SECOND_NODE_USER)
+        }
         self._number, self._most_pods = number, most_pods
         self._keeper: Keeper | None = None
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
@@ -133,7 +173,7 @@ class Cluster:
         try:
             self._keeper.run(["true"])
             if self.whole:
-                self._connect()
+                connect(self.keeper, self.network)
             self._control_plane()
             if self.whole:
                 self._node()
@@ -151,14 +191,10 @@ class Cluster:
 
     def _new_keeper(self) -> Keeper:
         numbers = range(1, 255) if self._number is None else [self._number]
-        for number in numbers:
-            try:
-                keeper = Keeper(self.folder, number, whole=self.whole)
-            except FileExistsError:
-                continue
-            self.network = _network(number, whole=self.whole, most_pods=self._most_pods)
-            return keeper
-        raise RuntimeError(f"a cluster runs already under each number of {numbers}")
+        keeper, self.network = free_nest(
+            self.folder, numbers, whole=self.whole, most_pods=self._most_pods
+        )
+        return keeper
 
     @property
     def keeper(self) -> Keeper:
@@ -166,24 +202,6 @@ class Cluster:
         if self._keeper is None:
             raise RuntimeError("the cluster does not run")
         return self._keeper
-
-    def _connect(self) -> None:
-        keeper, network = self.keeper, self.network
-        name, inside = keeper.interface, str(keeper.namespace_pid)
-        for command in (
-            f"ip link add {name} type veth peer name eth0 netns {inside}",
-            f"ip addr add {network.host}/30 dev {name}",
-            f"ip link set {name} up",
-        ):
-            subprocess.run(command.split(), check=True, capture_output=True)
-        keeper.run(["sh", "-c", parts.prepare_node(self.folder)])
-        keeper.run(f"ip addr add {network.node}/30 dev eth0".split())
-        keeper.run(["ip", "link", "set", "eth0", "up"])
-        keeper.run(f"ip route add default via {network.host}".split())
-        # Pods reach this machine at `network.host`, and it them.
-        route = f"ip route add {network.pods} via {network.node} dev {name}"
-        subprocess.run(route.split(), check=True, capture_output=True)
-        parts.make_cgroups(keeper.cgroup)
 
     def _control_plane(self) -> None:
         at, network = self.folder, self.network
@@ -380,10 +398,10 @@ class Cluster:
         except (OSError, Refused):
             return False
 
-    def node_state(self) -> str:
+    def node_state(self, name: str = NODE) -> str:
         """The condition Ready as the API server has it: True, False, Unknown; empty: none."""
         try:
-            node = self.request(f"/api/v1/nodes/{NODE}")
+            node = self.request(f"/api/v1/nodes/{name}")
         except (OSError, Refused):
             return ""
         conditions = node["status"].get("conditions") or []
@@ -392,9 +410,9 @@ class Cluster:
             "",
         )
 
-    def node_ready(self) -> bool:
+    def node_ready(self, name: str = NODE) -> bool:
         """Whether the API server says that the node is ready."""
-        return self.node_state() == "True"
+        return self.node_state(name) == "True"
 
 
 __all__ = ["NODE", "Cluster", "NestFault", "Refused"]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tests.kubernetes import images, sweep
 
-NODE = "lab-node"
+NODE, SECOND_NODE = "lab-node", "lab-node-2"
+ZONES = {NODE: "zone-a", SECOND_NODE: "zone-b"}
 # Where pods look for the API server. No kube-proxy: the address is the node's own.
 SERVICES, API_SERVICE = "10.96.0.0/16", "10.96.0.1"
 NODE_LABELS = {
-    "topology.kubernetes.io/zone": "zone-a",
     "topology.kubernetes.io/region": "region-1",
     "node.kubernetes.io/instance-type": "lab.large",
 }
@@ -221,7 +221,9 @@ state = "{at}/containerd-state"
     return ["containerd", "--config", str(at / "containerd.toml")]
 
 
-def kubelet(programs: Path, at: Path, network: Network, kubeconfig: Path, cgroup: str) -> list[str]:
+def kubelet(
+    programs: Path, at: Path, network: Network, kubeconfig: Path, cgroup: str, name: str = NODE
+) -> list[str]:
     (at / "kubelet.yaml").write_text(
         json.dumps(
             {
@@ -255,12 +257,13 @@ def kubelet(programs: Path, at: Path, network: Network, kubeconfig: Path, cgroup
             }
         )
     )
-    labels = ",".join(f"{name}={value}" for name, value in NODE_LABELS.items())
+    given = {**NODE_LABELS, "topology.kubernetes.io/zone": ZONES[name]}
+    labels = ",".join(f"{key}={value}" for key, value in given.items())
     return [
         str(programs / "kubelet"),
         f"--config={at / 'kubelet.yaml'}",
         f"--kubeconfig={kubeconfig}",
-        f"--hostname-override={NODE}",
+        f"--hostname-override={name}",
         f"--node-ip={network.node}",
         f"--node-labels={labels}",
         f"--root-dir={at / 'kubelet'}",

@@ -1,5 +1,6 @@
 """Pods that share a volume of a real CSI driver, each with its own files, the same files, or a
-read-only copy. The cluster has one node; the driver admits every access mode."""
+read-only copy. The cluster has one node; the driver admits every access mode. test_two_nodes.py has
+pods on two nodes."""
 
 from __future__ import annotations
 

@@ -147,9 +147,9 @@ def kubevirt(double: KubeVirtDouble) -> Iterator[KubeVirtDouble]:
     double.reset()
 
 
-def _rights(user: str) -> list[Manifest]:
-    """The shipped rights of a run with virtual machines, and no others."""
-    texts = [(RBAC / f"{name}.yaml").read_text() for name in ("run", "run-vm")]
+def _rights(user: str, *more: str) -> list[Manifest]:
+    """The shipped rights of a run with virtual machines, and of `more`, and no others."""
+    texts = [(RBAC / f"{name}.yaml").read_text() for name in ("run", "run-vm", *more)]
     roles = [item for text in texts for item in yaml.safe_load_all(text) if item]
     assert {role["kind"] for role in roles} == {"ClusterRole"}
     names = [role["metadata"]["name"] for role in roles]
@@ -347,9 +347,11 @@ def test_a_golden_image_that_cannot_be_used_is_refused_before_anything(
 
 
 def test_the_stages_of_a_guests_volume(kubevirt: KubeVirtDouble, tmp_path: Path) -> None:
-    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    """As a user with the shipped rights only."""
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path, user="runner")
     expected = vm_lifecycle.GUEST | vm_lifecycle.REMOVAL | {"expand"}
-    vm_lifecycle.run_and_check(leadline, "block", expected, ready="90s", bound_s=240, clients=3)
+    with applied(kubevirt.cluster, *_rights("runner", "volume-lifecycle")):
+        vm_lifecycle.run_and_check(leadline, "block", expected, ready="90s", bound_s=240, clients=3)
     assert kubevirt.guests == {}
 
 
@@ -368,8 +370,9 @@ def test_volumes_of_guests_are_expanded_and_copied(
     [
         ({"agent": False}, "vm-boot", ["no agent answers", "guest login:"]),
         ({"phase": "Scheduled"}, "vm-start", ["the machine is Scheduled"]),
+        ({"disk": "Failed"}, "provision", ["the claim is Pending", "-boot' is not ready: Failed"]),
     ],
-    ids=["no agent", "no start"],
+    ids=["no agent", "no start", "no boot disk"],
 )
 def test_a_guest_that_never_boots_is_named_and_removed(
     kubevirt: KubeVirtDouble, tmp_path: Path, ways: dict[str, Any], stage: str, says: list[str]
@@ -377,9 +380,10 @@ def test_a_guest_that_never_boots_is_named_and_removed(
     for name, value in ways.items():
         setattr(kubevirt.ways, name, value)
     leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    boot = {"boot": {"url": "https://images.example/a.qcow2"}} if "disk" in ways else BOOT
     plan = leadline.plan(
         "one=storageclass:block?runner=vm&size=64Mi",
-        cluster={"vm": BOOT, "ready": "25s"},
+        cluster={"vm": boot, "ready": "25s"},
         workload={**vm_lifecycle.WORKLOAD, "clients": 1},
     )
     with nothing_left(kubevirt.cluster):

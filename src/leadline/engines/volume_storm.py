@@ -211,7 +211,7 @@ class Storm:
 
     def _first_io(self, role: Role, number: int, end: float) -> None:
         """Read the times of the first I/O, and verify what a copy holds."""
-        name = self._name(role, number)
+        name, stage = self._name(role, number), _COPIES.get(role, Op.FIRST_IO)
         with self._journal.changed:
             uid = str(self._journal.facts[Kind.POD, role, number].get("uid"))
         bound_s, now = max(1.0, end - time.monotonic()), self._journal.now
@@ -220,9 +220,12 @@ class Storm:
                 self._objects, name, (role, number), self._stop, now, bound_s
             )
         else:
-            line, content = pod_first_io(self._objects, name, uid, (role, number), now, bound_s)
+            try:
+                line, content = pod_first_io(self._objects, name, uid, (role, number), now, bound_s)
+            except Stuck as stuck:
+                raise Stuck(stage, stuck.reason) from stuck
         if content != f"{self._id}-{number}":
-            raise Stuck(Op.FIRST_IO, "the volume does not hold the data of its source")
+            raise Stuck(stage, "the volume does not hold the data of its source")
         self._journal.write(line)
 
     def _expand(self, numbers: Sequence[int], size_bytes: int) -> list[int]:
@@ -355,7 +358,7 @@ class Storm:
             try:
                 do(number)
             except Stuck as stuck:
-                self._fail(role, number, _COPIES.get(role, stuck.stage), stuck.reason)
+                self._fail(role, number, stuck.stage, stuck.reason)
                 return False
             except LeadlineError as error:
                 reason = "; ".join([error.fact, *error.context])

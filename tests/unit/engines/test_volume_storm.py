@@ -44,6 +44,7 @@ class ControlPlane:
     stuck: tuple[str, ...] = ()
     unbooted: tuple[str, ...] = ()
     machine: VolumeRequest | None = None
+    folder: Path = Path()
     held: tuple[str, ...] = ()
     empty_copies: bool = False
     driver: str = DRIVER
@@ -228,6 +229,7 @@ def storm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Life
             note=lambda sentence: None,
             **settings,
         )
+        plane.folder = tmp_path
         request = LifecycleRequest(name="write", volumes=volumes, data_bytes=1024)
         asked = volume_storm.Storm(request, claims, tmp_path, stop or StopRequest(), bound_s=60.0)
         try:
@@ -359,6 +361,16 @@ def test_a_finalizer_that_holds_a_claim_is_named_and_bounded(
     assert raised.value.kind is errors.KUBERNETES_FAILED
     assert any("mine/held" in line for line in raised.value.context)
     assert time.monotonic() - began < 30
+
+
+def test_a_copy_that_is_not_removed_was_made(storm: Callable[..., LifecycleReport]) -> None:
+    plane = ControlPlane(held=("cloned-1",))
+    with pytest.raises(LeadlineError):
+        storm(plane)
+    report = read_volume_lifecycle(plane.folder)
+    assert report is not None
+    assert report.failures.keys() == {Op.DELETE}
+    assert [sample.volume for sample in report.stages[Op.CLONE]] == [1, 2, 3]
 
 
 def test_a_request_to_stop_ends_a_wait(storm: Callable[..., LifecycleReport]) -> None:

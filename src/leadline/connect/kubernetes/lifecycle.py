@@ -330,6 +330,9 @@ def delete_with_snapshot(connection: Connection, content: str) -> None:
 
 def find_driver(connection: Connection, name: str) -> CSIDriver | None:
     """Return the CSI driver of that name; None for a provisioner that is none."""
+    if "/" in name:
+        # No name of an object: the API server would take the end for a subresource.
+        return None
     return get_object(connection, CSIDriver, "csidrivers.storage.k8s.io", name)
 
 
