@@ -42,9 +42,11 @@ _TITLES = {
 
 
 def title(metric: Metric, op: Op | None = None) -> str:
-    """Name a metric; the rate of transactions is not called IOPS."""
+    """Name a metric; the rate of transactions or fsyncs is not called IOPS."""
     if metric is Metric.IOPS and op is Op.TRANSACTION:
         return "transactions/s"
+    if metric is Metric.IOPS and op is Op.SYNC:
+        return "fsyncs/s"
     return _TITLES[metric]
 
 
@@ -445,7 +447,7 @@ def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
     if all(metric.is_latency for metric in metrics):
         return "lower", "higher"
     if metrics == {Metric.IOPS}:
-        if {cell.op for cell in cells} == {Op.TRANSACTION}:
+        if {cell.op for cell in cells} <= {Op.TRANSACTION, Op.SYNC}:
             return "fewer per second", "more per second"
         return "fewer IOPS", "more IOPS"
     if metrics == {Metric.BANDWIDTH}:
