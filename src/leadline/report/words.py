@@ -59,7 +59,9 @@ def value_text(metric: Metric, value: float) -> str:
     return format_latency(value)
 
 
-def value_with_unit(metric: Metric, value: float) -> str:
+def value_with_unit(metric: Metric, value: float, op: Op | None = None) -> str:
+    if metric is Metric.IOPS and op in (Op.TRANSACTION, Op.SYNC):
+        return f"{value_text(metric, value)}/s"
     unit = {Metric.IOPS: " IOPS", Metric.BANDWIDTH: " MiB/s"}.get(metric, "")
     return value_text(metric, value) + unit
 
