@@ -43,10 +43,8 @@ _TITLES = {
 
 def title(metric: Metric, op: Op | None = None) -> str:
     """Name a metric; the rate of transactions or fsyncs is not called IOPS."""
-    if metric is Metric.IOPS and op is Op.TRANSACTION:
-        return "transactions/s"
-    if metric is Metric.IOPS and op is Op.SYNC:
-        return "fsyncs/s"
+    if metric is Metric.IOPS and op in (Op.TRANSACTION, Op.SYNC):
+        return "rate"
     return _TITLES[metric]
 
 
