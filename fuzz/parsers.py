@@ -6,8 +6,10 @@ They read the output of ZFS, nvme-cli, rados bench and rbd bench, and the record
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ from leadline.formats.ceph.rbd_bench import parse_bench
 from leadline.formats.ceph.status import parse_cluster_log
 from leadline.formats.host_rates import machine_rates, rate_series
 from leadline.formats.nvme import parse_nvme_list
+from leadline.formats.program.output import read_program_output, read_program_windows
+from leadline.formats.program.pgbench import LOG_FILE
 from leadline.formats.result import FormatError
 from leadline.formats.volume_lifecycle import EVENTS_FILE as VOLUME_EVENTS_FILE
 from leadline.formats.volume_lifecycle import RECORD_FILE as VOLUMES_FILE
@@ -102,6 +106,22 @@ def _lifecycles(content: bytes) -> object:
     return report, derive(lifecycle_output(report))
 
 
+def _programs(content: bytes) -> object:
+    """The output of a benchmark program with its request, packed as one input; the log of
+    transactions is compressed here."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, file in unpack(content).items():
+            if name == _LOG:
+                Path(folder, LOG_FILE).write_bytes(gzip.compress(file, 1))
+            elif name in _PROGRAM_FILES:
+                Path(folder, name).write_bytes(file)
+        output = read_program_output(Path(folder))
+        windows = read_program_windows(Path(folder))
+    if any(window.value < 0 for series in windows.values() for window in series):
+        raise Broken("a window of a program is negative")
+    return windows, derive(output)
+
+
 # Parsers of text that refuse a file without any as `empty-result`.
 TEXT_PARSERS: Final[Mapping[str, Parser]] = {
     "iostat": _iostat,
@@ -126,7 +146,10 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "zfs-stream": _streams,
     "zfs-stream-request": parse_stream_request,
     "volume-lifecycle": _lifecycles,
+    "programs": _programs,
 }
+_PROGRAM_FILES: Final = (*("program.json", "pgbench.txt", "settings.txt", "sysbench.txt"),)
+_LOG: Final = LOG_FILE.removesuffix(".gz")
 # Files with samples of each parser, as patterns below tests/recorded.
 _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "iostat": (
@@ -193,6 +216,16 @@ def _streams_samples() -> Iterator[bytes]:
         yield pack({RECORD_FILE: json.dumps(part).encode() + b"\n", SAMPLES_FILE: samples_})
 
 
+def _program_files(program: str) -> dict[str, bytes]:
+    folder = _RECORDED / "program" / program
+    files = {
+        name: (folder / name).read_bytes() for name in _PROGRAM_FILES if (folder / name).exists()
+    }
+    if (folder / LOG_FILE).exists():
+        files[_LOG] = gzip.decompress((folder / LOG_FILE).read_bytes())
+    return files
+
+
 def samples(name: str) -> list[bytes]:
     """Return the samples of a parser, each of which it reads."""
     if name == "zfs-stream":
@@ -204,6 +237,8 @@ def samples(name: str) -> list[bytes]:
         events = b"".join(json.dumps(line).encode() + b"\n" for line in lifecycles.lines(4))
         record = json.dumps(lifecycles.record(4)).encode() + b"\n"
         return [pack({VOLUMES_FILE: record, VOLUME_EVENTS_FILE: events})]
+    if name == "programs":
+        return [pack(_program_files(program)) for program in ("pgbench", "sysbench")]
     paths = sorted(path for pattern in _FILES.get(name, ()) for path in _RECORDED.glob(pattern))
     written = [_WRITTEN[name]] if name in _WRITTEN else []
     return [path.read_bytes() for path in paths] + written

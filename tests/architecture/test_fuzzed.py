@@ -28,6 +28,7 @@ READERS = {
     "engines/fio/outcome.py": "fio-json",
     "files.py": "archive",
     "formats/ceph/bench_request.py": "parsers",
+    "formats/program/request.py": "parsers",
     "formats/volume_lifecycle.py": "parsers",
     "formats/zfs/stream.py": "parsers",
     "importing/gather.py": "chain",

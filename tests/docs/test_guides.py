@@ -202,3 +202,17 @@ def test_guard_a_run(tmp_path: Path) -> None:
     page = GUIDES / "guard-a-run.md"
     assert _files(page, tmp_path) == ["guarded.yaml", "busy.yaml", "faulty.yaml"]
     hold_against(page, tmp_path, least=7)
+
+
+@NEEDS_FIO
+@pytest.mark.real
+def test_database_workloads(tmp_path: Path) -> None:
+    page = GUIDES / "database-workloads.md"
+    # The user postgres must reach it, unlike pytest's own folder.
+    folder = Path(tempfile.mkdtemp(prefix="leadline-guide-"))
+    folder.chmod(0o755)
+    try:
+        assert _files(page, folder) == ["database.yaml"]
+        hold_against(page, folder, least=5)
+    finally:
+        shutil.rmtree(folder)

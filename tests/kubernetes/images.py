@@ -44,7 +44,7 @@ int main(void) {
 }
 """
 
-_FILES = {
+TEXTS = {
     "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"
     "nonroot:x:1000:1000:nonroot:/home/nonroot:/bin/sh\n",
     "etc/group": "root:x:0:\nnonroot:x:1000:\n",
@@ -183,5 +183,5 @@ def runner(folder: Path) -> Path:
         RUNNER,
         runner_files(),
         command=["/bin/sh"],
-        texts=_FILES,
+        texts=TEXTS,
     )

@@ -62,7 +62,7 @@ def _with_options(function: click.decorators.FC) -> click.decorators.FC:
 @click.option("-o", "archive", type=FILE, metavar="FILE", help="Also write a docker archive.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 def build(archive: Path | None, quiet: bool, **given: object) -> Exit:
-    """Build the image: fio, a shell and GNU coreutils on Debian.
+    """Build the image: fio, pgbench, sysbench, a shell and GNU coreutils on Debian.
 
     \b
     Example:

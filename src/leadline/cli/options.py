@@ -244,6 +244,7 @@ plan_options = with_options(
         "profiles",
         multiple=True,
         help="A built-in set of workloads: quick, four-corners, kbench, scale-out, zfs-stream, "
+        "database, sysbench-fileio, small-files, "
         "volume-lifecycle, odf-vm, odf-vm-app-server, odf-vm-data-pipeline, odf-vm-database.",
     ),
     click.option(

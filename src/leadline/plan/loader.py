@@ -53,7 +53,7 @@ from leadline.plan.faults import (
 from leadline.plan.groups import over_budget
 from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.guard_rules import guard_faults
-from leadline.plan.job_file import read_job_file
+from leadline.plan.job_file import parse_job_file, read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
@@ -294,7 +294,7 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
         take_errors(error, faults, _keys_at, lambda loc: _written_path(loc, raw))
     forced = _forced(overrides, faults)
     profiles = _profiles(raw, faults)
-    job_files = _job_files(raw, base, faults)
+    job_files = _job_files(raw, base, faults) | _built_in_job_files(profiles)
     check_matrix(raw, faults)
     check_names(raw, profiles, faults)
     check_clusters(raw, faults)
@@ -450,6 +450,17 @@ def _profiles(raw: Mapping[str, Any], faults: Faults) -> list[ProfileDocument]:
                 nearest_word(str(name), known),
             )
     return loaded
+
+
+def _built_in_job_files(profiles: Sequence[ProfileDocument]) -> dict[str, models.JobFile]:
+    """The job files of built-in profiles, next to these, by the path in the profile."""
+    folder = resources.files("leadline.data") / "profiles"
+    found = {}
+    for workload in (workload for profile in profiles for workload in profile.workloads):
+        if workload.job_file is not None:
+            text = (folder / workload.job_file.removeprefix("built-in/")).read_text("utf-8")
+            found[workload.job_file] = parse_job_file(workload.job_file, text)
+    return found
 
 
 def _job_files(raw: Mapping[str, Any], base: Path, faults: Faults) -> dict[str, models.JobFile]:

@@ -42,9 +42,9 @@ _TITLES = {
 
 
 def title(metric: Metric, op: Op | None = None) -> str:
-    """Name a metric; the rate of transactions is not called IOPS."""
-    if metric is Metric.IOPS and op is Op.TRANSACTION:
-        return "transactions/s"
+    """Name a metric; the rate of transactions or fsyncs is not called IOPS."""
+    if metric is Metric.IOPS and op in (Op.TRANSACTION, Op.SYNC):
+        return "rate"
     return _TITLES[metric]
 
 
@@ -57,7 +57,9 @@ def value_text(metric: Metric, value: float) -> str:
     return format_latency(value)
 
 
-def value_with_unit(metric: Metric, value: float) -> str:
+def value_with_unit(metric: Metric, value: float, op: Op | None = None) -> str:
+    if metric is Metric.IOPS and op in (Op.TRANSACTION, Op.SYNC):
+        return f"{value_text(metric, value)}/s"
     unit = {Metric.IOPS: " IOPS", Metric.BANDWIDTH: " MiB/s"}.get(metric, "")
     return value_text(metric, value) + unit
 
@@ -447,7 +449,7 @@ def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
     if all(metric.is_latency for metric in metrics):
         return "lower", "higher"
     if metrics == {Metric.IOPS}:
-        if {cell.op for cell in cells} == {Op.TRANSACTION}:
+        if {cell.op for cell in cells} <= {Op.TRANSACTION, Op.SYNC}:
             return "fewer per second", "more per second"
         return "fewer IOPS", "more IOPS"
     if metrics == {Metric.BANDWIDTH}:

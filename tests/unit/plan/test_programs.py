@@ -78,3 +78,12 @@ def test_a_volume_with_a_file_system_takes_both(tmp_path: Path) -> None:
     for workload in (BANK, PAGES):
         plan = load(tmp_path, workload, "storageclass:fast?mode=filesystem&count=2")
         assert len(plan.cells) == 1
+
+
+def test_the_profile_of_small_files_is_a_job_file_of_its_own(tmp_path: Path) -> None:
+    overrides = Overrides(targets=["dir:/x"], profiles=["small-files"])
+    (cell,) = load_plan(None, overrides).cells
+    assert cell.workload.job_file is not None
+    assert cell.workload.job_file.text.count("ioengine=file") == 3
+    # Three phases of 20,000 files of 4 KiB.
+    assert target_footprint(load_plan(None, overrides), "dir:/x").total_bytes == 3 * 20000 * 4096

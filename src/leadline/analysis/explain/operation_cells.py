@@ -240,12 +240,16 @@ def _usable_value(figure: CellFigure | None, metric: Metric) -> float | None:
     return None if found is None or found.severity is Severity.ERROR else found.value
 
 
+_UNEXPLAINED = (*STAGES, Op.TRANSACTION, Op.SYNC)
+
+
 def group_metrics(cells: Sequence[ComparedCell]) -> tuple[OperationCell, ...]:
     """Group the metrics by cell and operation, in their order; drop those without an operation, and
-    the stages of volumes: what explains I/O does not explain a control plane."""
+    the stages of volumes: what explains I/O does not explain a control plane. It explains a
+    transaction neither, nor an fsync without a latency."""
     grouped: dict[tuple[str, str, str, Op], list[tuple[int, ComparedCell]]] = {}
     for index, cell in enumerate(cells):
-        if cell.op is not None and cell.op not in STAGES:
+        if cell.op is not None and cell.op not in _UNEXPLAINED:
             key = (cell.target, cell.workload, cell.level, cell.op)
             grouped.setdefault(key, []).append((index, cell))
     return tuple(

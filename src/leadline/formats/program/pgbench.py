@@ -99,7 +99,8 @@ def read_pgbench(
     job = JobResult(
         name=request.phase.name,
         options=_options(request, folder / f"{prefix}{SETTINGS_FILE}"),
-        job_runtime_s=count / tps,
+        # As fio has it, that of all jobs together.
+        job_runtime_s=request.phase.numjobs * count / tps,
         elapsed_s=count / tps + request.ramp_s,
         operations=(operation,),
     )

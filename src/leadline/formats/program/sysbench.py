@@ -116,7 +116,8 @@ def read_sysbench(folder: Path, prefix: str, request: ProgramRequest) -> JobResu
     return JobResult(
         name=request.phase.name,
         options=_options(request),
-        job_runtime_s=seconds,
+        # As fio has it, that of all jobs together.
+        job_runtime_s=request.phase.numjobs * seconds,
         elapsed_s=seconds + request.ramp_s,
         operations=tuple(operations),
     )

@@ -369,7 +369,9 @@ def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
         ]
         if rows:
             rest = f", {len(shown)} of {len(cells):,} cells" if len(shown) < len(cells) else ""
-            heading = f"{OP_NOUNS[op].capitalize()}, {title(shown[0].metric)} of each trial{rest}"
+            heading = (
+                f"{OP_NOUNS[op].capitalize()}, {title(shown[0].metric, op)} of each trial{rest}"
+            )
             found.append(
                 StripChart(
                     id=f"strips-{op.value}",

@@ -30,13 +30,14 @@ from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
 from leadline.metrics import Op
+from leadline.report.words import OP_NOUNS
 from leadline.text import counted, listed, percent, sentence
 from leadline.units import format_iops, format_latency
 
 # How a target's name is written: in full, or cut for a page.
 Name = Callable[[str], str]
 
-_OPS = {Op.READ: "reads", Op.WRITE: "writes", Op.TRIM: "trims", Op.TOTAL: "I/Os"}
+_OPS = {**OP_NOUNS, Op.TOTAL: "I/Os"}
 _PATHS = {
     None: "reads and writes mixed",
     IoPath.PRIMARY: "client to primary",

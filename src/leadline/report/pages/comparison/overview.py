@@ -49,7 +49,7 @@ from leadline.report.words import (
 )
 from leadline.units import format_latency
 
-_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
+_OPS = (Op.TRANSACTION, Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, Op.SYNC, *STAGES)
 # Rows of a panel; the table has all of them.
 _MOST_ROWS = 14
 # Configuration differences next to the pictures; the table has all of them.
@@ -131,7 +131,7 @@ def _tile(heading: str, unit: str, value: str, verdict: str, cells: Sequence[Com
 
 def _unit(cells: Sequence[ComparedCell]) -> str:
     """`IOPS`, or `IOPS and bandwidth` where some cells have large blocks."""
-    return listed(dict.fromkeys(title(cell.metric) for cell in cells))
+    return listed(dict.fromkeys(title(cell.metric, cell.op) for cell in cells))
 
 
 def _value(cells: Sequence[ComparedCell]) -> tuple[str, str]:

@@ -58,7 +58,7 @@ def dot_plots(
     named = _names(list(groups), always_op=True)
     for number, (key, rows) in enumerate(groups.items(), start=1):
         for kind, metric in (("rate", rate), ("latency", _latency_metric(rows))):
-            heading = " · ".join((*named[key], title(metric)))
+            heading = " · ".join((*named[key], title(metric, key[2])))
             plot = _plot(f"plot-{anchor}-{number}-{kind}", heading, metric, rows, marks)
             if plot:
                 plots.append(plot)

@@ -224,7 +224,7 @@ def _spread(figures: Sequence[CellFigure]) -> list[str]:
     worst, where = max(spreads, key=lambda pair: pair[0])
     op = where.op.value if where.op else ""
     cell = place(where.target, where.workload, where.level, op)
-    rates = dict.fromkeys(title(shown_rate(figure)) for _, figure in spreads)
+    rates = dict.fromkeys(title(shown_rate(figure), figure.op) for _, figure in spreads)
     measure = f"Spread of trials, (highest - lowest) / median {' or '.join(rates)}"
     usual, most = share_text(median(values)), share_text(worst)
     if len(spreads) == 1:

@@ -38,7 +38,7 @@ from leadline.report.words import (
     value_with_unit,
 )
 
-_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
+_OPS = (Op.TRANSACTION, Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, Op.SYNC, *STAGES)
 # Rows of a panel, and panels of a first screen; the tables have all of them.
 MOST_ROWS, MOST_PANELS = 14, 16
 _NAME = 22
@@ -111,7 +111,7 @@ def _fastest(op: Op, shown: Sequence[_Shown]) -> Tile:
     return Tile(
         title=heading,
         unit="",
-        value=value_with_unit(metric, best.value or 0.0),
+        value=value_with_unit(metric, best.value or 0.0, op),
         verdict="",
         note=f"{_where(figure)}.",
     )
@@ -145,7 +145,7 @@ def _panels(rates: Sequence[_Shown]) -> Iterable[DotPlot]:
         rest = f", {len(cells)} of {every:,} cells" if len(cells) < every else ""
         name = OP_NOUNS[op].capitalize() if op else "All"
         heading = f"{short(workload, _NAME)}: {name.lower()}" if several else name
-        plots.append((number, "rate", f"{heading}, {title(cells[0][1].metric)}{rest}", cells))
+        plots.append((number, "rate", f"{heading}, {title(cells[0][1].metric, op)}{rest}", cells))
         tails = [(figure, figure.metric(Metric.LATENCY_P99)) for figure, _ in cells]
         plots.append((number, "p99", f"{heading}, p99 latency{rest}", tails))
     for number, kind, heading, own in sorted(plots, key=lambda plot: plot[1] == "p99"):
