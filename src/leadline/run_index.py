@@ -149,7 +149,7 @@ def _read(path: Path) -> HistoryRun | Unread:
         run.refuse_newer()
         if run.manifest.status is RunStatus.RUNNING:
             return Unread(path=path, code=_STATUS_RUNNING, fact="the run is not finished")
-        at_s, dated = began(run)
+        at_s, dated = _began(run)
         return HistoryRun(
             path=path,
             run=run.id,
@@ -166,7 +166,7 @@ def _read(path: Path) -> HistoryRun | Unread:
         return Unread(path=path, code="archive-damaged", fact=fact)
 
 
-def began(run: Run) -> tuple[float, bool]:
+def _began(run: Run) -> tuple[float, bool]:
     """Return when a run began, and whether that is known: an imported run has the earliest time of
     its results, else that of its import."""
     if run.plan.imported:

@@ -110,12 +110,13 @@ def _metric_name(series: Series) -> str:
 
 def change_line(series: Series, change: SeriesChange) -> str:
     """Return a change in a line: cell, size, interval and runs."""
-    kind = "drift of " if change.drift else ""
-    return (
-        f"{series_name(series)}: {kind}{change_text(change.ratio)} "
-        f"({interval_text(change.interval)}) {'in' if change.drift else 'since'} "
-        f"{_runs(change)}, {_date(change)}"
-    )
+    size = f"{change_text(change.ratio)} ({interval_text(change.interval)})"
+    if change.drift:
+        begin, end = change.since.run, change.until.run
+        runs = f"{short(begin.run)} to {short(end.run)}"
+        dates = f"{date_text(begin.at_s)} to {date_text(end.at_s)}"
+        return f"{series_name(series)}: drift of {size} from {runs}, {dates}"
+    return f"{series_name(series)}: {size} since {_runs(change)}, {_date(change)}"
 
 
 def _runs(change: SeriesChange) -> str:
