@@ -23,7 +23,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import read_content, user_cache
 from leadline.metrics import Metric
 from leadline.parallel import in_workers, spare_cores
 
@@ -206,11 +206,8 @@ def _was_set_back(run: Run) -> bool:
 
 def index_file(folder: Path) -> Path:
     """Return the path of a folder's index in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not Path(cache).is_absolute():  # as the XDG specification has it
-        cache = str(Path(os.path.expanduser("~")) / ".cache")  # noqa: PTH111
     digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-    return Path(cache) / "leadline" / f"history-{digest}.parquet"
+    return user_cache() / f"history-{digest}.parquet"
 
 
 _RUN_COLUMNS = ("path", "run", "seal", "at_s", "dated", "clock_back")
