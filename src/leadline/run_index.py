@@ -107,7 +107,8 @@ def find_archives(folder: Path) -> Iterator[tuple[Path, Stamp]]:
             manifest = path / layout.MANIFEST
             with suppress(OSError):
                 found = manifest.lstat()
-                if _SCHEMA in read_content(manifest, most=200):
+                # A manifest that was cut is one, too: its archive is damaged.
+                if layout.PLAN in names or _SCHEMA in read_content(manifest, most=200):
                     folders.clear()
                     yield path, Stamp(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
                     continue
@@ -185,9 +186,9 @@ def _began(run: Run) -> tuple[float, bool]:
 def _seconds(text: str | None) -> float | None:
     try:
         moment = datetime.fromisoformat(text or "")
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _was_set_back(run: Run) -> bool:

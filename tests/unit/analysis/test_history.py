@@ -27,9 +27,11 @@ from leadline.analysis.history import (
 from leadline.analysis.verdicts import Verdict
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric
+from leadline.report.answers.history import history_output
 from leadline.report.document import Document
 from leadline.report.pages.history import history_document
 from leadline.report.render import markdown, terminal
+from leadline.report.render.history_exports import render_export
 from tests.conftest import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "words" / "history.txt"
@@ -198,14 +200,24 @@ def test_many_unchanged_cells_have_few_changes_together() -> None:
     assert false <= 3
 
 
-def _document() -> Document:
+def _history() -> History:
     runs = nights(*[1.0] * 12, *[0.8] * 8, *[1.0 - night / 50 for night in range(1, 13)])
     runs += [run(32 + at, row("rep3", 3000.0, block="8k"), row(HOSTILE, 10.0)) for at in range(2)]
     runs.append(run(40, row("rep2", 5000.0, codes=["exceeds-ceiling"]), at_s=FIRST_S + 5e8))
     unread = [Unread(path=Path("/nights/bad"), code="archive-damaged", fact="plan.json is cut")]
-    return history_document(
-        build_history([Path("/nights")], runs, unread, now_s=FIRST_S + 100 * DAY_S)
-    )
+    return build_history([Path("/nights")], runs, unread, now_s=FIRST_S + 100 * DAY_S)
+
+
+@pytest.mark.parametrize("output", ["csv", "csv-raw", "otava-csv", "benchstat", "openmetrics"])
+def test_exports_hold_no_control_character(output: str) -> None:
+    text = render_export(_history(), output)
+    assert "rep3" in text
+    assert not set(text) & set("\x1b\x00\r\t")
+    assert "\x1b" not in history_output(_history(), "").to_json()
+
+
+def _document() -> Document:
+    return history_document(_history())
 
 
 def test_the_words() -> None:
