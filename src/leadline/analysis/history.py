@@ -21,7 +21,7 @@ import numpy as np
 
 from leadline import errors
 from leadline.analysis.comparison import Side
-from leadline.analysis.explain.conditions import conditions
+from leadline.analysis.explain.conditions import conditions, with_possible_effects
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.samples import Samples, error_codes
 from leadline.analysis.verdicts import Reason, Verdict, interval_verdict
@@ -525,8 +525,8 @@ def _is_recovered(
 
 
 def _differences(before: Path, after: Path, subject: str) -> tuple[Difference, ...] | None:
-    """Return the configuration differences of two runs that concern a target; None without
-    inventories of both."""
+    """Return the configuration differences of two runs that concern a target, those with a possible
+    effect first; None without inventories of both."""
     sides = []
     try:
         for path in (before, after):
@@ -539,4 +539,5 @@ def _differences(before: Path, after: Path, subject: str) -> tuple[Difference, .
         return None  # an archive that vanished is named by the next indexing
     if not found.differences and not found.identical:
         return None
-    return found.differences
+    known = map(with_possible_effects, found.differences)
+    return tuple(sorted(known, key=lambda difference: not difference.explains))

@@ -51,6 +51,7 @@ from leadline.report.words import (
     p_text,
     place,
     short,
+    shortened,
     title,
     value_text,
     value_with_unit,
@@ -62,8 +63,9 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 24
 _DAY_S = 86400.0
 _MOST_TICKS = 5
-# Changes that the summary names.
+# Changes that the summary names, and differences of each.
 _MOST_NAMED = 3
+_LONGEST_SETTING = 40
 _ORDER = (Verdict.WORSE, Verdict.INCONCLUSIVE, Verdict.BETTER, Verdict.SAME)
 
 
@@ -109,14 +111,24 @@ def _metric_name(series: Series) -> str:
 
 
 def change_line(series: Series, change: SeriesChange) -> str:
-    """Return a change in a line: cell, size, interval and runs."""
+    """Return a change in a line: cell, size, interval, runs and what changed with it."""
     size = f"{change_text(change.ratio)} ({interval_text(change.interval)})"
     if change.drift:
         begin, end = change.since.run, change.until.run
         runs = f"{short(begin.run)} to {short(end.run)}"
         dates = f"{date_text(begin.at_s)} to {date_text(end.at_s)}"
-        return f"{series_name(series)}: drift of {size} from {runs}, {dates}"
-    return f"{series_name(series)}: {size} since {_runs(change)}, {_date(change)}"
+        return f"{series_name(series)}: drift of {size} from {runs}, {dates}{_changed(change)}"
+    return f"{series_name(series)}: {size} since {_runs(change)}, {_date(change)}{_changed(change)}"
+
+
+def _changed(change: SeriesChange) -> str:
+    """Name the configuration differences of a change as a clause, the most important first."""
+    texts = [
+        f"{one.path} {shortened(one.baseline, _LONGEST_SETTING)} -> "
+        f"{shortened(one.candidate, _LONGEST_SETTING)}"
+        for one in change.differences or ()
+    ]
+    return f"; changed: {listed(texts, limit=_MOST_NAMED)}" if texts else ""
 
 
 def _runs(change: SeriesChange) -> str:
@@ -196,7 +208,6 @@ def _changes(history: History, found: Sequence[tuple[Series, SeriesChange]]) -> 
         (number_column("interval", rank=1), lambda pair: _interval(pair[1])),
         ("verdict", lambda pair: _verdict(pair[1])),
         (Column(title="run", rank=1), lambda pair: _runs(pair[1])),
-        (number_column("p", rank=2), lambda pair: quantity(p_text(pair[1].p_adjusted), pair[1].p)),
         caption="Size with its interval; a drift with the date of its begin",
         filterable=True,
     )
@@ -212,7 +223,7 @@ def _verdict(change: SeriesChange) -> str:
 
 def _interval(change: SeriesChange) -> Cell:
     low, high = change.interval
-    note = f"{level_text(change.confidence)} interval"
+    note = f"{level_text(change.confidence)} interval, p {p_text(change.p_adjusted)}"
     return quantity(interval_text(change.interval), high - low, note)
 
 
