@@ -18,7 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from leadline.analysis.history import HistoryRow, HistoryRun, Unread, history_rows
+from leadline.analysis.history import Unread
+from leadline.analysis.history_rows import HistoryRow, HistoryRun, history_rows
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus

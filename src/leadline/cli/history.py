@@ -18,7 +18,8 @@ from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
-    from leadline.analysis.history import History, HistoryRun
+    from leadline.analysis.history import History
+    from leadline.analysis.history_rows import HistoryRun
 
 _TABLES = ("csv", "csv-raw", "otava-csv", "benchstat", "openmetrics")
 

@@ -17,13 +17,12 @@ from rich.console import Console
 from leadline.analysis.history import (
     ClockProblem,
     History,
-    HistoryRow,
-    HistoryRun,
     Series,
     Unread,
     build_history,
     parse_selection,
 )
+from leadline.analysis.history_rows import HistoryRow, HistoryRun
 from leadline.analysis.verdicts import Verdict
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric
