@@ -132,6 +132,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def user_cache() -> Path:
+    """Return Leadline's folder in the user's cache, which may not exist."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not Path(cache).is_absolute():  # as the XDG specification has it
+        cache = str(Path(os.path.expanduser("~")) / ".cache")  # noqa: PTH111
+    return Path(cache) / "leadline"
+
+
 # Folders for sockets and scratch files of this process, and what killed processes left.
 #  The name shows whose it is, so that `leadline clean` removes what a process that was killed
 # could not remove itself.

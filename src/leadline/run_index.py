@@ -18,12 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from leadline.analysis.history import HistoryRow, HistoryRun, Unread, history_rows
+from leadline.analysis.history import Unread
+from leadline.analysis.history_rows import HistoryRow, HistoryRun, history_rows
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import RunStatus
 from leadline.errors import LeadlineError
-from leadline.files import read_content
+from leadline.files import read_content, user_cache
 from leadline.metrics import Metric
 from leadline.parallel import in_workers, spare_cores
 
@@ -107,7 +108,8 @@ def find_archives(folder: Path) -> Iterator[tuple[Path, Stamp]]:
             manifest = path / layout.MANIFEST
             with suppress(OSError):
                 found = manifest.lstat()
-                if _SCHEMA in read_content(manifest, most=200):
+                # A manifest that was cut is one, too: its archive is damaged.
+                if layout.PLAN in names or _SCHEMA in read_content(manifest, most=200):
                     folders.clear()
                     yield path, Stamp(size_bytes=found.st_size, mtime_ns=found.st_mtime_ns)
                     continue
@@ -149,7 +151,7 @@ def _read(path: Path) -> HistoryRun | Unread:
         run.refuse_newer()
         if run.manifest.status is RunStatus.RUNNING:
             return Unread(path=path, code=_STATUS_RUNNING, fact="the run is not finished")
-        at_s, dated = began(run)
+        at_s, dated = _began(run)
         return HistoryRun(
             path=path,
             run=run.id,
@@ -166,7 +168,7 @@ def _read(path: Path) -> HistoryRun | Unread:
         return Unread(path=path, code="archive-damaged", fact=fact)
 
 
-def began(run: Run) -> tuple[float, bool]:
+def _began(run: Run) -> tuple[float, bool]:
     """Return when a run began, and whether that is known: an imported run has the earliest time of
     its results, else that of its import."""
     if run.plan.imported:
@@ -185,9 +187,9 @@ def began(run: Run) -> tuple[float, bool]:
 def _seconds(text: str | None) -> float | None:
     try:
         moment = datetime.fromisoformat(text or "")
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _was_set_back(run: Run) -> bool:
@@ -206,11 +208,8 @@ def _was_set_back(run: Run) -> bool:
 
 def index_file(folder: Path) -> Path:
     """Return the path of a folder's index in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not Path(cache).is_absolute():  # as the XDG specification has it
-        cache = str(Path(os.path.expanduser("~")) / ".cache")  # noqa: PTH111
     digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-    return Path(cache) / "leadline" / f"history-{digest}.parquet"
+    return user_cache() / f"history-{digest}.parquet"
 
 
 _RUN_COLUMNS = ("path", "run", "seal", "at_s", "dated", "clock_back")

@@ -41,6 +41,8 @@ READERS = {
     "plan/loader.py": "plan",
     "plan/yaml_positions.py": "facts",
     "report/pages/run/conditions.py": "archive",
+    # Its index is in the user's own cache; of a manifest it reads the schema.
+    "run_index.py": "archive",
 }
 
 

@@ -192,17 +192,30 @@ def test_times_that_contradict_each_other_are_named(
     assert "Runs are in the order of these times." in text
 
 
+@pytest.mark.parametrize("file", [layout.MANIFEST, layout.PLAN, "trials/t0001-1/trial.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\x00"])
 def test_a_damaged_archive_is_named_and_the_rest_goes_on(
-    leadline: Leadline, nights: Nights, tmp_path: Path
+    leadline: Leadline, nights: Nights, tmp_path: Path, file: str, content: bytes
 ) -> None:
-    paths = [nights.night(number) for number in range(4)]
-    (paths[1] / layout.PLAN).write_text("{")
+    paths = [nights.night(number) for number in range(2)]
+    assert (paths[1] / file).exists()
+    (paths[1] / file).write_bytes(content)
     said = leadline("history", tmp_path / "runs", "--format", "json")
     told = answer(said, 1)
     assert [Path(one["path"]).name for one in told["unread"]] == ["night-0001"]
     assert told["unread"][0]["code"] == "archive-damaged"
-    assert len(told["runs"]) == 3
+    assert [run["run"] for run in told["runs"]] == ["night-0000"]
     assert f"left out: {paths[1]}: archive-damaged" in said.err
+
+
+def test_a_foreign_manifest_is_no_archive(
+    leadline: Leadline, nights: Nights, tmp_path: Path
+) -> None:
+    nights.night(0)
+    web = tmp_path / "runs" / "site"
+    web.mkdir()
+    (web / "manifest.json").write_text('{"name": "a web application"}')
+    assert answer(leadline("history", tmp_path / "runs", "--format", "json"))["unread"] == []
 
 
 def test_an_archive_that_vanishes_while_it_is_read(

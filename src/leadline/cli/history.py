@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.archive.runs import find_run, runs_folder
+from leadline.archive.runs import runs_folder
 from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, format_option, parse_date
 from leadline.cli.output import echo_line, echo_rendered, print_json
@@ -19,6 +19,7 @@ from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.history import History
+    from leadline.analysis.history_rows import HistoryRun
 
 _TABLES = ("csv", "csv-raw", "otava-csv", "benchstat", "openmetrics")
 
@@ -118,7 +119,7 @@ def command(
             metrics=wanted,
             selection=chosen,
             band=band,
-            since_s=_since(since, places) if since else None,
+            since_s=_since(since, indexed.runs) if since else None,
         )
         _print(history, output, path, force)
     status = _regression_status(history) if fail_on_regression else Exit.ANSWERED
@@ -134,13 +135,14 @@ def _no_runs(fact: str) -> LeadlineError:
     )
 
 
-def _since(text: str, places: Sequence[Path]) -> float:
-    """When a date or a run begins, in seconds since 1970. Raises LeadlineError."""
-    if text[:4].isdigit() and text[4:5] == "-":
-        return parse_date(text, "--since").timestamp()
-    from leadline.run_index import began
-
-    return began(find_run(text, places[0]))[0]
+def _since(text: str, runs: Sequence[HistoryRun]) -> float:
+    """When a run begins, or a date, in seconds since 1970. Raises LeadlineError (`usage`)."""
+    named = [run for run in runs if run.run == text] or [
+        run for run in runs if run.run.startswith(text)
+    ]
+    if len(named) == 1:
+        return named[0].at_s
+    return parse_date(text, "--since").timestamp()
 
 
 def _regression_status(history: History) -> Exit:

@@ -33,6 +33,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from leadline.environment import COMPILER, child_environment
+from leadline.files import user_cache
 from leadline.lab import processes
 
 # The forwarder is compiled at its first use, and kept in the user's cache.
@@ -90,11 +91,8 @@ def build() -> Path:
 
 
 def _binary() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not Path(cache).is_absolute():  # as the XDG specification has it
-        cache = str(Path(os.path.expanduser("~")) / ".cache")  # noqa: PTH111
     identity = hashlib.sha256(SOURCE.read_bytes() + platform.machine().encode()).hexdigest()
-    return Path(cache) / "leadline" / f"zonelink-{identity[:12]}"
+    return user_cache() / f"zonelink-{identity[:12]}"
 
 
 def _usable(binary: Path) -> Path | None:

@@ -430,6 +430,19 @@ def _engines_and_preparation(baseline: Side, candidate: Side) -> Iterator[Differ
             yield Difference(path=path, topic=Topic.WORKLOAD, baseline=left, candidate=right)
 
 
+def with_possible_effects(difference: Difference) -> Difference:
+    """Return a difference with all effects that it can have, whatever was measured."""
+    effects = (
+        PossibleEffect(
+            mechanism=effect.mechanism,
+            operations=effect.operations,
+            concurrent_only=effect.concurrent_only,
+        )
+        for effect in find_effects(difference)
+    )
+    return replace(difference, explains=tuple(dict.fromkeys(effects)))
+
+
 # --- two clusters without measurements -----------------------------------------------------------
 
 
@@ -461,19 +474,7 @@ def differing(base: System, candidate: System) -> Differing:
         )
     return Differing(
         differences=tuple(
-            replace(
-                difference,
-                explains=tuple(
-                    dict.fromkeys(
-                        PossibleEffect(
-                            mechanism=effect.mechanism,
-                            operations=effect.operations,
-                            concurrent_only=effect.concurrent_only,
-                        )
-                        for effect in find_effects(difference)
-                    )
-                ),
-            )
+            with_possible_effects(difference)
             for differing in found
             for difference in differing.differences
         ),

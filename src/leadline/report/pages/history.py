@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-import numpy as np
-
 from leadline.analysis.history import (
     ClockNote,
     ClockProblem,
@@ -17,7 +15,6 @@ from leadline.analysis.history import (
     SeriesChange,
 )
 from leadline.analysis.verdicts import Verdict
-from leadline.metrics import Metric
 from leadline.report.cells import (
     absent,
     count,
@@ -27,20 +24,21 @@ from leadline.report.cells import (
     section,
     table,
 )
-from leadline.report.curves import RATE_UNITS, PageBudget
 from leadline.report.document import (
     Block,
     Cell,
     Column,
     Document,
-    Line,
-    LineChart,
-    Look,
-    Rule,
-    Scale,
     Section,
-    Stroke,
     Table,
+)
+from leadline.report.pages.history_charts import (
+    cell_name,
+    charts_sections,
+    date_text,
+    metric_name,
+    series_name,
+    sparkline,
 )
 from leadline.report.words import (
     band_text,
@@ -49,21 +47,16 @@ from leadline.report.words import (
     level_text,
     listed,
     p_text,
-    place,
     short,
-    title,
-    value_text,
+    shortened,
     value_with_unit,
 )
 from leadline.stats.change_points import SHORTEST, SHORTEST_DRIFT, SIGNIFICANT
 from leadline.text import count_text
 
-_BARS = "▁▂▃▄▅▆▇█"
-_SPARKS = 24
-_DAY_S = 86400.0
-_MOST_TICKS = 5
-# Changes that the summary names.
+# Changes that the summary names, and differences of each.
 _MOST_NAMED = 3
+_LONGEST_SETTING = 40
 _ORDER = (Verdict.WORSE, Verdict.INCONCLUSIVE, Verdict.BETTER, Verdict.SAME)
 
 
@@ -75,7 +68,7 @@ def history_document(history: History) -> Document:
         *_changes(history, found),
         *_configuration(found),
         _series(history),
-        *_charts(history),
+        *charts_sections(history),
         *_left_out(history),
         _method(history),
     ]
@@ -89,33 +82,25 @@ def history_document(history: History) -> Document:
     )
 
 
-def date_text(at_s: float) -> str:
-    """Format a time as a date in UTC."""
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
-
-
-def series_name(series: Series) -> str:
-    """Name a series in a sentence: its cell and metric."""
-    return f"{_cell_name(series)} {title(series.metric)}"
-
-
-def _cell_name(series: Series) -> str:
-    op = series.op.value if series.op else ""
-    return place(short(series.target), short(series.workload), series.level, op)
-
-
-def _metric_name(series: Series) -> str:
-    return title(series.metric).removesuffix(" latency")
-
-
 def change_line(series: Series, change: SeriesChange) -> str:
-    """Return a change in a line: cell, size, interval and runs."""
-    kind = "drift of " if change.drift else ""
-    return (
-        f"{series_name(series)}: {kind}{change_text(change.ratio)} "
-        f"({interval_text(change.interval)}) {'in' if change.drift else 'since'} "
-        f"{_runs(change)}, {_date(change)}"
-    )
+    """Return a change in a line: cell, size, interval, runs and what changed with it."""
+    size = f"{change_text(change.ratio)} ({interval_text(change.interval)})"
+    if change.drift:
+        begin, end = change.since.run, change.until.run
+        runs = f"{short(begin.run)} to {short(end.run)}"
+        dates = f"{date_text(begin.at_s)} to {date_text(end.at_s)}"
+        return f"{series_name(series)}: drift of {size} from {runs}, {dates}{_changed(change)}"
+    return f"{series_name(series)}: {size} since {_runs(change)}, {_date(change)}{_changed(change)}"
+
+
+def _changed(change: SeriesChange) -> str:
+    """Name the configuration differences of a change as a clause, the most important first."""
+    texts = [
+        f"{one.path} {shortened(one.baseline, _LONGEST_SETTING)} -> "
+        f"{shortened(one.candidate, _LONGEST_SETTING)}"
+        for one in change.differences or ()
+    ]
+    return f"; changed: {listed(texts, limit=_MOST_NAMED)}" if texts else ""
 
 
 def _runs(change: SeriesChange) -> str:
@@ -175,8 +160,8 @@ def history_summary(history: History) -> Iterator[str]:
         yield f"{count_text(len(history.unread), 'archive')} left out."
     problems = [note for note in history.clock if note.problem is not ClockProblem.UNDATED]
     if problems:
-        count = count_text(len(problems), "run")
-        yield f"The clock contradicts itself in {count}; runs are in the order of their times."
+        runs = count_text(len(problems), "run")
+        yield f"The clock contradicts itself in {runs}; runs are in the order of their times."
 
 
 # --- sections ------------------------------------------------------------------------------------
@@ -188,14 +173,13 @@ def _changes(history: History, found: Sequence[tuple[Series, SeriesChange]]) -> 
     made = records_table(
         "changes-table",
         found,
-        ("cell", lambda pair: _cell_name(pair[0])),
-        ("metric", lambda pair: _metric_name(pair[0])),
+        ("cell", lambda pair: cell_name(pair[0])),
+        ("metric", lambda pair: metric_name(pair[0])),
         ("date", lambda pair: Cell(text=_date(pair[1]), sort=pair[1].end.run.at_s)),
         (number_column("change"), lambda pair: quantity(change_text(pair[1].ratio), pair[1].ratio)),
         (number_column("interval", rank=1), lambda pair: _interval(pair[1])),
         ("verdict", lambda pair: _verdict(pair[1])),
         (Column(title="run", rank=1), lambda pair: _runs(pair[1])),
-        (number_column("p", rank=2), lambda pair: quantity(p_text(pair[1].p_adjusted), pair[1].p)),
         caption="Size with its interval; a drift with the date of its begin",
         filterable=True,
     )
@@ -211,7 +195,7 @@ def _verdict(change: SeriesChange) -> str:
 
 def _interval(change: SeriesChange) -> Cell:
     low, high = change.interval
-    note = f"{level_text(change.confidence)} interval"
+    note = f"{level_text(change.confidence)} interval, p {p_text(change.p_adjusted)}"
     return quantity(interval_text(change.interval), high - low, note)
 
 
@@ -266,8 +250,8 @@ def _series(history: History) -> Section:
     made = records_table(
         "series-table",
         history.series,
-        ("cell", _cell_name),
-        ("metric", _metric_name),
+        ("cell", cell_name),
+        ("metric", metric_name),
         (number_column("runs", rank=2), lambda one: count(len(one.points))),
         (number_column("values"), lambda one: _values(one, history.band)),
         (number_column("first", rank=1), lambda one: _level(one, 0)),
@@ -299,114 +283,6 @@ def _values(series: Series, band: float) -> Cell:
     low, high = (value_with_unit(series.metric, end) for end in (min(values), max(values)))
     change = series.fitted[-1] / series.fitted[0]
     return quantity(sparkline(series, band), change, f"{low} to {high}")
-
-
-def sparkline(series: Series, band: float) -> str:
-    """Draw the values as bars, at most 24, on a log scale that spans at least the equivalence
-    margin up and down."""
-    if not series.points:
-        return ""
-    logs = np.log([point.value for point in series.points])
-    parts = [float(part.mean()) for part in np.array_split(logs, min(len(logs), _SPARKS))]
-    middle = (max(parts) + min(parts)) / 2
-    half = max((max(parts) - min(parts)) / 2, math.log1p(band))
-    top = len(_BARS) - 1
-    return "".join(_BARS[round((part - middle + half) / (2 * half) * top)] for part in parts)
-
-
-def _charts(history: History) -> Iterator[Section]:
-    """Yield a chart of each series, those with changes first, as many as a page takes."""
-    budget = PageBudget()
-    drawn = [
-        _chart(one, number)
-        for number, one in enumerate(sorted(history.series, key=lambda one: not one.changes))
-        if len(one.points) > 1 and budget.allows("series", 2 * len(one.points))
-    ]
-    if drawn:
-        changed = sum(bool(one.changes) for one in history.series if len(one.points) > 1)
-        head, rest = drawn[:changed], drawn[changed:]
-        if head:
-            yield Section(heading="Series with changes", id="charts", blocks=tuple(head))
-        if rest:
-            yield Section(
-                heading="Series without a change",
-                id="charts-unchanged",
-                blocks=tuple(rest),
-                folded=True,
-                result=budget.omission,
-            )
-
-
-def _chart(series: Series, number: int) -> LineChart:
-    days = [point.run.at_s / _DAY_S for point in series.points]
-    values = [point.value for point in series.points]
-    rules = [
-        Rule(
-            value=(change.begin.run.at_s + change.end.run.at_s) / 2 / _DAY_S,
-            label=("drift " if change.drift else "") + change_text(change.ratio),
-            upright=True,
-        )
-        for change in series.changes
-    ]
-    texts = tuple(
-        f"{short(point.run.run)}, {date_text(point.run.at_s)}: "
-        f"{value_with_unit(series.metric, point.value)}"
-        for point in series.points
-    )
-    return LineChart(
-        id=f"history-{number + 1}",
-        title=series_name(series),
-        series=("run", "level"),
-        x=_date_scale(days),
-        y=_value_scale(series.metric, values),
-        lines=(
-            Line(
-                label="run",
-                series=0,
-                points=tuple(zip(days, values, strict=True)),
-                texts=texts,
-            ),
-            Line(label="level", series=1, points=tuple(zip(days, series.fitted, strict=True))),
-        ),
-        looks=(Look(hue=0, stroke=Stroke.DOTS), Look(hue=1, stroke=Stroke.THIN)),
-        rules=tuple(rules),
-    )
-
-
-def _date_scale(days: Sequence[float]) -> Scale:
-    low, high = days[0], days[-1]
-    if high - low < 1e-6:
-        low, high = low - 0.5, high + 0.5
-    step = max(1, math.ceil((high - low) / _MOST_TICKS))
-    ticks = [float(day) for day in range(math.ceil(low), math.floor(high) + 1, step)] or [low]
-    room = (high - low) * 0.02
-    return Scale(
-        title="date (UTC)",
-        log=False,
-        low=low - room,
-        high=high + room,
-        ticks=tuple((day, date_text(day * _DAY_S)) for day in ticks),
-    )
-
-
-def _value_scale(metric: Metric, values: Sequence[float]) -> Scale:
-    """Build an axis around the values, without zero: changes of a few per cent must be visible."""
-    low, high = min(values), max(values)
-    room = max((high - low) * 0.1, high * 0.02)
-    low, high = max(low - room, 0.0), high + room
-    rough = (high - low) / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    first = math.ceil(low / step)
-    ticks = [step * number for number in range(first, math.floor(high / step) + 1)]
-    unit = RATE_UNITS.get(metric, title(metric))
-    return Scale(
-        title=unit,
-        log=False,
-        low=low,
-        high=high,
-        ticks=tuple((tick, value_text(metric, tick)) for tick in ticks),
-    )
 
 
 def _left_out(history: History) -> Iterator[Section]:

@@ -25,7 +25,7 @@ def time_text(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
 
 
-def history_rows(history: History) -> Iterator[Row]:
+def table_rows(history: History) -> Iterator[Row]:
     """Yield a row per series and run; `level_value` is the level that the changes leave."""
     for series in history.series:
         op = series.op.value if series.op else ""
@@ -53,7 +53,7 @@ def render_export(history: History, output: str) -> str:
         return "\n".join(_benchstat(history))
     if output == "openmetrics":
         return "\n".join(_openmetrics(history))
-    return render_rows(COLUMNS, history_rows(history), output)
+    return render_rows(COLUMNS, table_rows(history), output)
 
 
 def to_arrow(history: History) -> bytes:
@@ -62,7 +62,7 @@ def to_arrow(history: History) -> bytes:
 
     kinds = {"value": pa.float64(), "level_value": pa.float64(), "trials": pa.int64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
-    columns = [list(column) for column in zip(*history_rows(history), strict=True)]
+    columns = [list(column) for column in zip(*table_rows(history), strict=True)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_table(pa.table(columns or [[] for _ in COLUMNS], schema=schema))
