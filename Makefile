@@ -84,6 +84,7 @@ bench:
 	uv run --frozen python benchmarks/importing.py
 	uv run --frozen python benchmarks/comparing.py
 	uv run --frozen python benchmarks/layer_watches.py
+	uv run --frozen python benchmarks/history.py
 
 audit-bench:
 	@scripts/setup.sh run

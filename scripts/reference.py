@@ -433,12 +433,13 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
     ),
     "A boot image": (
         BootImage,
-        "Exactly one of `container_disk`, `url` and `claim`.",
+        "Exactly one of `container_disk`, `url`, `claim` and `data_source`.",
         {
             "container_disk": "An image of a container disk.",
             "url": "A disk image that CDI fetches.",
             "claim": "A volume claim `NAMESPACE/NAME` that CDI clones.",
-            "size": "Size of the boot disk, for `url` and `claim`.",
+            "data_source": "A DataSource `NAMESPACE/NAME` of CDI, as golden images have it.",
+            "size": "Size of the boot disk: 10 GiB, or that of the DataSource.",
         },
     ),
     "A lab": (

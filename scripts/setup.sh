@@ -48,6 +48,12 @@ no_services() { # do not start sshd (remote access), zfs-fuse (imports pools) or
     say "these services stay disabled until 'systemctl unmask': $*"
 }
 
+no_database() { # Debian's package makes a database cluster at its first installation, and starts it
+    no_services postgresql.service
+    mkdir -p /etc/postgresql-common/createcluster.d
+    printf 'create_main_cluster = false\n' >/etc/postgresql-common/createcluster.d/leadline.conf
+}
+
 missing=()
 find_python
 find_uv
@@ -69,6 +75,10 @@ if [ "$purpose" = test ]; then
     command -v strace >/dev/null || missing+=(strace)
     # the guard of a run reads a real Prometheus; its metrics are the test's own
     command -v prometheus >/dev/null || missing+=(prometheus)
+    # databases and small files; the tests start PostgreSQL themselves, without a network socket
+    command -v pgbench >/dev/null && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null ||
+        missing+=(postgresql)
+    command -v sysbench >/dev/null || missing+=(sysbench)
     # load generators; the tests start sshd themselves, on loopback
     command -v ssh >/dev/null || missing+=(openssh-client)
     command -v sshd >/dev/null || missing+=(openssh-server)
@@ -102,6 +112,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
     case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
     case " ${missing[*]} " in *" prometheus "*) no_services prometheus.service ;; esac
+    case " ${missing[*]} " in *" postgresql "*) no_database ;; esac
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2 || fail "the package lists cannot be downloaded" "check the network and the apt sources"
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||

@@ -34,7 +34,7 @@ _ONE_RUN = (OpenRun, str, os.PathLike)
 
 
 def open_run(path: str | os.PathLike[str]) -> OpenRun:
-    """A run by path, id, unique prefix, @latest or @previous.
+    """A run by path, id, unique prefix, name, @latest or @previous.
 
     Raises LeadlineError(`run-not-found`).
     """

@@ -164,6 +164,11 @@ DEVICE_UNCHECKED = _kind(
 FIO_MISSING = _kind(
     "fio-missing", Exit.NOT_READY, "There is no fio on this machine, or on a host that needs it."
 )
+PROGRAM_MISSING = _kind(
+    "program-missing",
+    Exit.NOT_READY,
+    "A benchmark program that a workload needs is not here, or not in the image of the runner.",
+)
 FIO_TOO_OLD = _kind("fio-too-old", Exit.NOT_READY, "fio is older than the oldest one supported.")
 ENGINE_UNKNOWN = _kind(
     "engine-unknown", Exit.NOT_READY, "The I/O engine asked for is not in this fio or kernel."

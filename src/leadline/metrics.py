@@ -14,18 +14,23 @@ MARGIN = 0.05
 
 
 class Op(StrEnum):
-    """The direction of the I/O, or a stage in the life of a volume (`STAGES`). `total` adds reads
-    and writes that ran at the same time."""
+    """The direction of the I/O, a transaction of a database, or a stage in the life of a volume
+    (`STAGES`). `sync` is an fsync that was measured as such. `total` adds what ran at the same
+    time: reads and writes, and fsyncs where the program measures them like these."""
 
     READ = "read"
     WRITE = "write"
     TRIM = "trim"
     TOTAL = "total"
+    SYNC = "sync"
+    TRANSACTION = "transaction"
     READY = "ready"
     PROVISION = "provision"
     BIND = "bind"
     ATTACH = "attach"
     MOUNT = "mount"
+    VM_START = "vm-start"
+    VM_BOOT = "vm-boot"
     FIRST_IO = "first-io"
     EXPAND = "expand"
     SNAPSHOT = "snapshot"
@@ -42,6 +47,8 @@ STAGES: tuple[Op, ...] = (
     Op.BIND,
     Op.ATTACH,
     Op.MOUNT,
+    Op.VM_START,
+    Op.VM_BOOT,
     Op.FIRST_IO,
     Op.EXPAND,
     Op.SNAPSHOT,

@@ -16,7 +16,8 @@ VERBS = sorted(path for path in CLI.glob("*.py") if path.name not in PRINTERS)
 # What renders an answer, and what holds no text of others.
 RENDERED = re.compile(
     r"echo_rendered\(\s*(?:[^\n]*\.to_json\(\)|render_rows\(|show_table\(|compare_csv\("
-    r"|(?:render_)?markdown\(|junit\(|render_checks\(|describe\(|_commands\(|page\(|text\.rstrip\("
+    r"|(?:render_)?markdown\(|junit\(|render_checks\(|render_export\("
+    r"|describe\(|_commands\(|page\(|text\.rstrip\("
     r"|\"\\n\"\.join\(SCHEMAS\)|json\.dumps\()"
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import pytest
 from archive_builder import make_run, small_plan, some_findings
 from every_block import document
 
@@ -30,7 +31,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 NAMES = ("disk", HOSTILE, "x" * 300, "אחסון-מהיר-2", "تخزين سريع")
 
 SITE = ("index", "run", "comparison")
-VERBS = ("ranking", "recommendation", "layers", "inventory", "differences", "kubernetes")
+VERBS = ("ranking", "recommendation", "layers", "history", "inventory", "differences", "kubernetes")
 STUDIES = ("published-ranking", "scaling", "scale-out", "blocks")
 # Runs in which something is wrong with every result, or with every name.
 EDGES = (
@@ -62,11 +63,13 @@ def _of_verbs(folder: Path) -> dict[str, Path]:
     with tarfile.open(DUMPS / "layers" / "openzfs-mirror-log.tar.xz") as packed:
         packed.extractall(folder / "streams", filter="data")
     stream = next((folder / "streams").rglob("manifest.json")).parent
+    _import_nights(folder)
     zones = ("study-single-zone", "study-multi-zone")
     calls: dict[str, tuple[object, ...]] = {
         "ranking": ("rank", *runs),
         "recommendation": ("recommend", "--for", "database", *runs),
         "layers": ("layers", stream),
+        "history": ("history", folder / "nights"),
         "inventory": ("inventory", "--from-dir", CEPH),
         "differences": ("inventory", "--from-dir", CEPH, "--against", DUMPS / "ceph-single-az"),
         "kubernetes": ("inventory", "--from-dir", CLUSTERS / "odf-multi-zone"),
@@ -74,13 +77,30 @@ def _of_verbs(folder: Path) -> dict[str, Path]:
         "one-trial": ("report", *zones, *studies),
     }
     written = {kind: folder / f"{kind}.html" for kind in calls}
-    for kind, words in calls.items():
-        assert main([*map(str, words), "-o", str(written[kind])]) in (0, 6)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        for kind, words in calls.items():
+            assert main([*map(str, words), "-o", str(written[kind])]) in (0, 6)
     run, comparison = (
         sorted((folder / "public").glob(f"{kind}-*"))[0] for kind in ("run", "compare")
     )
     site = (folder / "public" / "index.html", run, comparison)
     return {**dict(zip(SITE, site, strict=True)), **written}
+
+
+def _import_nights(folder: Path) -> None:
+    """Runs of twelve nights with a step, and of two with another block size."""
+    for night in range(1, 15):
+        rate = (4000 if night < 7 else 3000) + night % 3 * 40
+        table = folder / f"night-{night:04}.csv"
+        block = "8k" if night > 12 else "4k"
+        table.write_text(
+            "target,workload,op,block_size,iops,p99_ms\n"
+            f"rep3,randwrite,write,{block},{rate},{8000 / rate:.3f}\n"
+        )
+        given = ("--run", table.stem, "--date", f"2026-03-{night:02}")
+        runs = ("--runs", str(folder / "nights"))
+        assert main(["import", "table", str(table), *given, *runs]) < 2
 
 
 def _of_documents(folder: Path) -> dict[str, Path]:

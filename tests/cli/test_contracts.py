@@ -45,7 +45,11 @@ UNITS = {
 
 @pytest.fixture
 def answers(
-    leadline: Leadline, stopped: Callable[[], Said], quick: Callable[..., Said], target: Path
+    leadline: Leadline,
+    stopped: Callable[[], Said],
+    quick: Callable[..., Said],
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, list[Any]]:
     """The JSON of every verb: of a run that was stopped, and of one that is complete."""
     stopped()
@@ -70,6 +74,8 @@ def answers(
         "gate", "@previous", "@latest", "--policy", policy, "--self-test", "--format", "json"
     )
     told["gate"] = [json.loads(gated.out)]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(target / "cache"))
+    told["history"] = [one(leadline("history", "--format", "json"))]
     told["layers"] = [one(leadline("layers", "@latest", "--format", "json"))]
     told["scale"] = [one(leadline("scale", "@previous", "@latest", "--format", "json"))]
     # A run whose numbers the audit refuses ranks nothing, and says so beside its answer.

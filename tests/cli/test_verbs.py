@@ -113,8 +113,8 @@ def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
 def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline) -> None:
     verbs = leadline("schema").out.split()
     assert verbs == [
-        *("audit", "check", "compare", "gate", "import", "inventory", "lab", "layers", "list"),
-        *("plan", "pools", "rank", "recommend", "run", "scale", "show", "site", "verify"),
+        *("audit", "check", "compare", "gate", "history", "import", "inventory", "lab", "layers"),
+        *("list", "plan", "pools", "rank", "recommend", "run", "scale", "show", "site", "verify"),
     ]
     for verb in verbs:
         schema = json.loads(leadline("schema", verb).out)

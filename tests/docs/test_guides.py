@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 from tests.docs.console import hold_against
@@ -17,7 +24,7 @@ pytestmark = pytest.mark.slow
 GUIDES = ROOT / "docs" / "guides"
 STUDY = ROOT / "tests" / "recorded" / "imports" / "table" / "multizone-vs-singlezone.csv"
 _FILE = re.compile(
-    r"^`([\w./-]+)`:\n\n```(?:yaml|ini|python|csv)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^`([\w./-]+)`:\n\n```(?:yaml|ini|python|csv|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 NEEDS_FIO = pytest.mark.skipif(
     not shutil.which("fio"), reason="no fio: the guides' commands do NOT get tested"
@@ -63,8 +70,81 @@ def test_import_results(tmp_path: Path) -> None:
 
 def test_nightly_gate(tmp_path: Path) -> None:
     page = GUIDES / "nightly-gate.md"
-    assert _files(page, tmp_path) == ["policy.yaml", "monday.csv", "tuesday.csv", "again.csv"]
+    files = ["policy.yaml", "monday.csv", "tuesday.csv", "again.csv", "nightly.yaml", "nightly.sh"]
+    assert _files(page, tmp_path) == files
     hold_against(page, tmp_path, least=7)
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@NEEDS_FIO
+@pytest.mark.real
+def test_a_nightly_job(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of both job files, with real fio and trials of a second: a night like the release,
+    in memory, and one on a disk, whose every write takes many times as long."""
+    page = GUIDES / "nightly-gate.md"
+    _files(page, tmp_path)
+    jobs = re.findall(
+        r"`\.git[\w./-]*`:\n\n```yaml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S
+    )
+    github, gitlab = map(yaml.safe_load, jobs)
+    plan = yaml.safe_load((tmp_path / "nightly.yaml").read_text())
+    del plan["profile"]
+    plan["repeats"] = 4
+    sync = {"pattern": "write", "block_size": "4k", "fsync": 1, "direct": False, "size": "16M"}
+    plan["workloads"] = [{"name": "log", "runtime": "1s", "ramp": "0s", **sync}]
+
+    def store(place: Path) -> None:
+        for target in plan["targets"]:
+            folder = place / target["name"]
+            folder.mkdir()
+            target["target"] = f"dir:{folder}"
+        (tmp_path / "nightly.yaml").write_text(yaml.safe_dump(plan))
+
+    # Wide: another's work on this machine changes rates in memory by a third.
+    policy = {"between_runs": "15%", "confirm": True, "rules": [{"limit": "write iops < -60%"}]}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("LEADLINE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+    def shell(command: str) -> tuple[int, str]:
+        done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, stdout=subprocess.PIPE)
+        return done.returncode, done.stdout.decode()
+
+    store(memory)
+    assert shell("leadline run nightly.yaml --quiet --name release")[0] in (0, 1)
+    measure, history, _ = (
+        step
+        for step in github["jobs"]["nightly"]["steps"]
+        if step.get("uses") != "actions/checkout@v4"
+    )
+    status, said = shell(measure["run"])
+    assert (status, "::error" in said) == (0, False), said
+    store(tmp_path)
+    status, said = shell(gitlab["storage"]["script"][0])
+    told = json.loads((tmp_path / "gl-code-quality-report.json").read_text())
+    assert status == 1, told
+    assert {issue["severity"] for issue in told} == {"major"}
+    # The release, a good night, a bad one and its confirmation.
+    assert len(list((tmp_path / "runs").glob("perf-*"))) == 4
+    assert shell(history["run"])[0] == 0
+    assert shell(gitlab["storage"]["after_script"][0])[0] == 0
+    assert "rep3" in summary.read_text()
+    assert (tmp_path / "history.html").stat().st_size > 10_000
+
+
+def test_follow_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    page = GUIDES / "follow-a-cluster.md"
+    assert _files(page, tmp_path) == ["nights.py"]
+    hold_against(page, tmp_path, least=8)
 
 
 def test_choose_a_pool(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 Rook, ODF's StorageCluster, Longhorn, ZFS LocalPV and VolumeSnapshot as they are, without conversion
 webhooks (nothing here would answer them). KubeVirt's are its generated schemas wrapped as its
-crds.go does. Two are approximations and say so in an annotation, since their projects' modules
-cannot be had: CDI's DataVolume (KubeVirt's schema of its template) and Mayastor's DiskPool.
+crds.go does. Three are approximations and say so in an annotation, since no module has their
+definitions: CDI's DataVolume (KubeVirt's schema of its template) and DataSource (written after the
+Go types of containerized-data-importer-api 1.63.1), and Mayastor's DiskPool.
 No operator acts on any of them.
 """
 
@@ -23,6 +24,7 @@ Manifest = dict[str, Any]
 APPROXIMATION = "leadline-lab/approximation"
 _LONGHORN = ("volumes", "nodes", "settings", "replicas")
 _CDI_SAYS = "schema of KubeVirt's DataVolumeTemplateSpec; status left open"
+_SOURCE_SAYS = "fields as the Go types of containerized-data-importer-api v1.63.1"
 _DISK_POOL_SAYS = "fields as mayastor-extensions' DiskPool v1beta2/v1beta3; status left open"
 _OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 # C where it is there: the files have 60,000 lines.
@@ -116,6 +118,46 @@ def _kubevirt(file: Path) -> Iterator[Manifest]:
     )
 
 
+def _data_source() -> Manifest:
+    text = {"type": "string"}
+    named = {
+        "type": "object",
+        "required": ["name", "namespace"],
+        "properties": {"name": text, "namespace": text},
+    }
+    source = {
+        "type": "object",
+        "properties": dict.fromkeys(("pvc", "snapshot", "dataSource"), named),
+    }
+    time = {**text, "format": "date-time"}
+    condition = {
+        "type": "object",
+        "required": ["type", "status"],
+        "properties": {
+            **dict.fromkeys(("type", "status", "reason", "message"), text),
+            **dict.fromkeys(("lastTransitionTime", "lastHeartbeatTime"), time),
+        },
+    }
+    spec = {"type": "object", "required": ["source"], "properties": {"source": source}}
+    conditions = {"type": "array", "items": condition}
+    status = {"type": "object", "properties": {"source": source, "conditions": conditions}}
+    schema = {
+        "type": "object",
+        "required": ["spec"],
+        "properties": {"spec": spec, "status": status},
+    }
+    return _definition(
+        "cdi.kubevirt.io",
+        ["v1beta1"],
+        "DataSource",
+        schema,
+        short=["das"],
+        # As in CDI: a DataSource's status is no subresource.
+        status=False,
+        approximation=_SOURCE_SAYS,
+    )
+
+
 def _disk_pool() -> Manifest:
     text = {"type": "string"}
     fields = ("node", "clusterSize", "maxExpansion")
@@ -154,7 +196,12 @@ def manifests(programs: Path) -> list[Manifest]:
         for document in _documents(file)
         if folder != "longhorn" or document["spec"]["names"]["plural"] in _LONGHORN
     ]
-    return [*plain, *_kubevirt(at / "kubevirt" / "validations_generated.go"), _disk_pool()]
+    return [
+        *plain,
+        *_kubevirt(at / "kubevirt" / "validations_generated.go"),
+        _data_source(),
+        _disk_pool(),
+    ]
 
 
 def apply(cluster: Cluster) -> None:

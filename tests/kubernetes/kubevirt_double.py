@@ -1,5 +1,6 @@
 """KubeVirt's operator, as far as a VirtualMachine's user sees it: an instance and a launcher pod
 for each VirtualMachine, both owned as KubeVirt owns them, and a guest once the pod runs.
+DataVolumes of its templates are made and reported as ready; no disk of theirs exists.
 
 The pod is real: it holds the claim as a raw device on the real node, so that the volume is really
 provisioned, used and released. The guest (guest_double.py) opens that device.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -33,10 +35,12 @@ class Guest(SerialConsole, Protocol):
 @dataclass
 class Ways:
     """What goes wrong with machines: an `image` for their launcher pods; `phase` and `conditions`
-    in which instances stay instead of running; a guest without an `agent`."""
+    in which instances stay instead of running; a guest without an `agent`; `disk`, the phase in
+    which DataVolumes stay."""
 
     image: str = images.RUNNER
     agent: bool = True
+    disk: str = "Succeeded"
     phase: str = ""
     conditions: list[dict[str, str]] = field(default_factory=list)
 
@@ -52,6 +56,8 @@ class KubeVirtDouble:
         self._boot = boot
         self.ways = Ways()
         self.guests: dict[tuple[str, str], Guest] = {}
+        self._phases: dict[tuple[str, str], list[dict[str, str]]] = {}
+        self.disks: list[dict[str, Any]] = []
         self.problems: list[BaseException] = []
         self._folder = Path(tempfile.mkdtemp(prefix="leadline-kubevirt-"))
         self._ends = threading.Event()
@@ -117,6 +123,7 @@ class KubeVirtDouble:
                 self._go_on(instances[key])
         for key in [key for key in self.guests if key not in instances]:
             self.guests.pop(key).close()
+            self._phases.pop(key, None)
 
     def _start(self, machine: dict[str, Any]) -> None:
         """The instance, and its launcher pod, once the claim is there."""
@@ -126,6 +133,8 @@ class KubeVirtDouble:
         if not self._there(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"):
             return
         assert machine["spec"]["runStrategy"] == "Once"
+        if not self._disks_ready(machine):
+            return
         made = self.cluster.request(
             f"{_API}/namespaces/{namespace}/virtualmachineinstances",
             "POST",
@@ -141,8 +150,35 @@ class KubeVirtDouble:
                 "spec": template["spec"],
             },
         )
-        self.patch(namespace, meta["name"], {"phase": "Scheduling"})
+        self._enter(namespace, meta["name"], "Pending")
+        self._enter(namespace, meta["name"], "Scheduling")
         self.cluster.apply(self._launcher(made, claim))
+
+    def _disks_ready(self, machine: dict[str, Any]) -> bool:
+        """Make the DataVolumes of a machine, which it owns, and say in which phase they are."""
+        meta = machine["metadata"]
+        root = f"/apis/cdi.kubevirt.io/v1beta1/namespaces/{meta['namespace']}/datavolumes"
+        for template in machine["spec"].get("dataVolumeTemplates", ()):
+            named = {**template["metadata"], "ownerReferences": [_owner("VirtualMachine", meta)]}
+            if self._there(f"{root}/{named['name']}"):
+                continue
+            self.disks.append(template["spec"])
+            kind = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume"}
+            self.cluster.request(
+                root, "POST", {**kind, "metadata": named, "spec": template["spec"]}
+            )
+            path, merge = f"{root}/{named['name']}/status", "application/merge-patch+json"
+            self.cluster.request(path, "PATCH", {"status": {"phase": self.ways.disk}}, kind=merge)
+        return self.ways.disk == "Succeeded" or "dataVolumeTemplates" not in machine["spec"]
+
+    def _enter(self, namespace: str, name: str, phase: str, **status: Any) -> None:
+        """Let an instance enter a phase, with its time as KubeVirt notes it."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        entries = self._phases.setdefault((namespace, name), [])
+        entries.append({"phase": phase, "phaseTransitionTimestamp": now})
+        self.patch(
+            namespace, name, {"phase": phase, "phaseTransitionTimestamps": entries, **status}
+        )
 
     def _launcher(self, instance: dict[str, Any], claim: str) -> dict[str, Any]:
         meta, spec = instance["metadata"], instance["spec"]
@@ -194,12 +230,24 @@ class KubeVirtDouble:
         volume = self.cluster.request(
             f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"
         )["spec"]["volumeName"]
-        device = self.cluster.request(f"/api/v1/persistentvolumes/{volume}")
+        device = self._device(self.cluster.request(f"/api/v1/persistentvolumes/{volume}")["spec"])
+        self._enter(namespace, name, "Scheduled")
         folder = self._folder / f"{name}-{time.monotonic_ns()}"
-        self.guests[namespace, name] = self._boot(
-            folder, user_data, device["spec"]["local"]["path"]
+        self.guests[namespace, name] = self._boot(folder, user_data, device)
+        self._enter(namespace, name, "Running", nodeName=pod["spec"]["nodeName"])
+
+    def _device(self, volume: dict[str, Any]) -> str:
+        """The block device of a volume: of the lab's provisioner, or of csi-driver-host-path."""
+        if "local" in volume:
+            return str(volume["local"]["path"])
+        file = self.cluster.folder / "csi-hostpath" / volume["csi"]["volumeHandle"]
+        found = subprocess.run(
+            ["losetup", "--noheadings", "--output", "NAME", "--associated", str(file)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
-        self.patch(namespace, name, {"phase": "Running", "nodeName": pod["spec"]["nodeName"]})
+        return found.stdout.split()[0]
 
     def _there(self, path: str) -> bool:
         try:

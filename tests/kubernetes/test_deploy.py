@@ -61,6 +61,7 @@ class TestChart:
             ({"plan": {"leadline": 1}}, "targets"),
             ({"plan": PLAN, "concurrencyPolicy": "Allow"}, "concurrencyPolicy"),
             ({"plan": PLAN, "schedule": "every night"}, "schedule"),
+            ({"plan": PLAN, "judge": ["history"]}, "judge"),
             ({"plan": PLAN, "shedule": "@daily"}, "shedule"),
             ({"plan": PLAN}, "image.repository is missing"),
             ({"plan": PLAN, "image": {"digest": "sha256:abc"}}, "digest"),
@@ -125,6 +126,62 @@ class TestChart:
         assert job["backoffLimit"] == 0
         assert job["template"]["spec"]["restartPolicy"] == "Never"
         assert job["template"]["spec"]["terminationGracePeriodSeconds"] >= 300
+
+    def test_each_complete_run_is_judged(self, helm: Helm, tmp_path: Path) -> None:
+        """The script as the chart renders it, with a stand-in for `leadline`."""
+        program = tmp_path / "bin" / "leadline"
+        program.parent.mkdir()
+        program.write_text('#!/bin/sh\nprintf "[%s]" "$@"; echo; [ "$1" != gate ] || exit 5\n')
+        program.chmod(0o755)
+        judges = [["gate", "@previous", "it's $HOME"], ["history", "--band", 5]]
+        objects = _rendered(helm, judge=judges, policy={"rules": [{"limit": "iops < -10%"}]})
+        (script,) = [item for item in _of(objects, "ConfigMap") if "run.sh" in item["data"]]
+        assert yaml.safe_load(script["data"]["policy.yaml"])["rules"][0]["limit"] == "iops < -10%"
+        for name, text in script["data"].items():
+            (tmp_path / name).write_text(text)
+        done = subprocess.run(
+            ["sh", str(tmp_path / "run.sh")],
+            env={"PATH": f"{program.parent}:{os.environ['PATH']}", "LEADLINE_RUNS": "/results"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 5, done.stderr
+        assert done.stdout.splitlines() == [
+            "[run][/etc/leadline/plan.yaml][--quiet]",
+            "[gate][@previous][it's $HOME]",
+            "[history][--band][5]",
+        ]
+
+    @pytest.mark.parametrize(
+        ("status", "reason"), [(7, "PodFailurePolicy"), (4, "BackoffLimitExceeded")]
+    )
+    def test_a_stop_by_the_guard_is_no_failure_like_others(
+        self, helm: Helm, cluster: Cluster, status: int, reason: str
+    ) -> None:
+        (cron,) = _of(_rendered(helm), "CronJob")
+        spec = cron["spec"]["jobTemplate"]["spec"]
+        pod = spec["template"]["spec"]
+        # The Job as it is, but for what the container does.
+        for key in ("initContainers", "volumes", "serviceAccountName"):
+            del pod[key]
+        (container,) = pod["containers"]
+        del container["volumeMounts"]
+        script = f"echo 'error[some-code]: a fact' >&2; exit {status}"
+        container |= {"image": images.RUNNER, "imagePullPolicy": "Never"}
+        container["command"] = ["/bin/sh", "-c", script]
+        with space(cluster, "guarded"):
+            _make(cluster, "batch/v1", "Job", "now", namespace="guarded", spec=spec)
+            path = "/apis/batch/v1/namespaces/guarded/jobs/now"
+
+            def failed() -> dict[str, Any]:
+                conditions = cluster.request(path)["status"].get("conditions", ())
+                return next((item for item in conditions if item["type"] == "Failed"), {})
+
+            cluster.until("the end of the Job", lambda: bool(failed()))
+            assert failed()["reason"] == reason
+            (ended,) = cluster.request("/api/v1/namespaces/guarded/pods")["items"]
+            (container,) = ended["status"]["containerStatuses"]
+            assert container["state"]["terminated"]["message"] == "error[some-code]: a fact\n"
 
     def test_uninstalling_stops_runs_first_and_then_cleans(self, helm: Helm) -> None:
         stop, clean = _of(_rendered(helm, pullSecrets=["pull"], stopSeconds=100), "Job")

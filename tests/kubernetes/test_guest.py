@@ -11,7 +11,7 @@ import pytest
 
 from leadline.connect.kubernetes.machines import DEVICES
 from leadline.plan.target_url import Bus
-from tests.kubernetes import qemu_guest
+from tests.kubernetes import qemu_guest, vm_lifecycle
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.driving import Leadline
 from tests.kubernetes.kubevirt_double import KubeVirtDouble
@@ -20,6 +20,25 @@ from tests.kubernetes.qemu_guest import QemuGuest
 # Without KVM a boot takes minutes, and each command of the setup seconds.
 _READY = "15m"
 _RUN_S = 1500.0
+
+
+@pytest.mark.deep
+def test_the_boot_of_a_real_guest_is_timed(cluster: Cluster, tmp_path: Path) -> None:
+    """The same contract as for the double, with a kernel, cloud-init and a serial port that are
+    real."""
+    missing = qemu_guest.lacks()
+    assert not missing, f"install {' '.join(missing)}"
+    qemu_guest.image()
+    leadline = Leadline(cluster=cluster, folder=tmp_path)
+    expected = vm_lifecycle.GUEST | vm_lifecycle.REMOVAL | {"expand"}
+    with KubeVirtDouble(cluster, boot=QemuGuest) as kubevirt:
+        found = vm_lifecycle.run_and_check(
+            leadline, "block", expected, ready=_READY, bound_s=_RUN_S, clients=1
+        )
+        assert kubevirt.guests == {}
+    (report,) = [line for line in vm_lifecycle.lines(leadline) if line["line"] == "first-io"]
+    # From QEMU's start to the process there is also its firmware, and before it the kernel alone.
+    assert 1 < report["uptime_s"] < found["vm-boot"] + 2
 
 
 @pytest.mark.deep

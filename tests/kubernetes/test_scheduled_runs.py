@@ -20,6 +20,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.kubernetes.cluster import Cluster, Refused
 from tests.kubernetes.shipped import CHART, PLAN, Helm
+from tests.unit.connect.prometheus_double import prometheus_double
 
 # Building both images takes minutes.
 pytestmark = pytest.mark.deep
@@ -276,6 +277,35 @@ def test_a_run_that_is_called_off_cleans_up(release: Release) -> None:
     release.delete("called-off")
     release.cluster.until("the pod's end", lambda: not release.pods("called-off"), 180)
     release.cluster.until("the end of the run's volumes", lambda: release.left() == before, 60)
+
+
+def test_a_run_that_its_guard_stops_is_no_failure_like_others(
+    release: Release, s3: str, tmp_path: Path
+) -> None:
+    """The limit is crossed in the middle of the run, which cleans up and keeps its archive."""
+    cluster = release.cluster
+    with prometheus_double(cluster.network.host) as prometheus:
+        limit = {"name": "latency of others", "url": prometheus.url, "query": "latency"}
+        guard = {"prometheus": [{**limit, "above": 0.02}], "every": "1s"}
+        values = {"plan": {"guard": guard}}
+        changed = ("upgrade", "weekly", "-n", NAMESPACE, str(CHART), "--reuse-values")
+        done = Helm(tmp_path)(*changed, values=values, kubeconfig=cluster.kubeconfig())
+        assert done.returncode == 0, done.stderr
+        before = release.left()
+        release.start("guarded")
+        cluster.until("the run's namespace", lambda: bool(release.left() - before), 120)
+        prometheus.set(db="0.05")
+        assert release.finish("guarded") == "Failed", release.log("guarded")
+    job = cluster.request(f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/guarded")
+    (failed,) = [item for item in job["status"]["conditions"] if item["type"] == "Failed"]
+    assert failed["reason"] == "PodFailurePolicy", failed
+    (pod,) = release.pods("guarded")
+    (ended,) = [item["state"]["terminated"] for item in pod["status"]["containerStatuses"]]
+    assert ended["exitCode"] == 7
+    assert "error[guard-stopped]: the guard's limit 'latency of others'" in ended["message"]
+    cluster.until("the end of the run's namespace", lambda: release.left() == before, 60)
+    runs = [json.loads(path.read_text()) for path in release.results().glob("*/manifest.json")]
+    assert "stopped-by-guard" in {run["status"] for run in runs}
 
 
 def test_uninstalling_in_the_middle_of_a_run_leaves_nothing(

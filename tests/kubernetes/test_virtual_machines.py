@@ -32,6 +32,7 @@ from leadline.plan.target_url import (
 from leadline.runner.ports import Journal
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget
+from tests.kubernetes import csi_driver, vm_lifecycle
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 from tests.kubernetes.driving import (
     MIB,
@@ -41,6 +42,7 @@ from tests.kubernetes.driving import (
     everything,
     nothing_left,
     ours,
+    space,
 )
 from tests.kubernetes.guest_double import GuestDouble
 from tests.kubernetes.kubevirt_double import KubeVirtDouble
@@ -86,6 +88,8 @@ def test_a_cluster_without_consoles_is_refused_before_anything_is_made(
         {"container_disk": "registry.example/boot@sha256:" + "0" * 64},
         {"url": "https://registry.example/boot.qcow2", "size": "12Gi"},
         {"claim": "images/debian"},
+        {"data_source": "openshift-virtualization-os-images/rhel9"},
+        {"data_source": "openshift-virtualization-os-images/rhel9", "size": "40Gi"},
     ],
     ids=lambda boot: next(iter(boot)),
 )
@@ -252,6 +256,159 @@ def test_what_a_killed_run_left_is_cleaned(kubevirt: KubeVirtDouble, tmp_path: P
         assert ours(kubevirt.cluster)
         leadline("clean").went_well()
     leadline("clean").went_well()
+
+
+# --- golden images -------------------------------------------------------------------------------
+
+# As CDI's controller of DataSources reports it.
+READY = ("True", "Ready", "DataSource is ready to be consumed")
+IMPORTING = ("False", "ImportInProgress", "Import DataVolume phase ImportInProgress")
+
+
+def _golden(name: str, state: tuple[str, str, str]) -> Manifest:
+    """A DataSource as OpenShift Virtualization has it for an operating system."""
+    status, reason, message = state
+    volume = {"pvc": {"name": f"{name}-e065d9079064", "namespace": "golden"}}
+    condition = {"type": "Ready", "status": status, "reason": reason, "message": message}
+    return {
+        "apiVersion": "cdi.kubevirt.io/v1beta1",
+        "kind": "DataSource",
+        "metadata": {"name": name, "namespace": "golden"},
+        "spec": {"source": volume},
+        "status": {"source": volume, "conditions": [condition]},
+    }
+
+
+def test_machines_boot_from_a_golden_image_whose_disk_goes_with_them(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
+    cluster = kubevirt.cluster
+    leadline = Leadline(cluster=cluster, folder=tmp_path, user="runner")
+    boot = {"boot": {"data_source": "golden/rhel9"}}
+    plan = leadline.plan("one=storageclass:block?runner=vm&size=1Gi", cluster={"vm": boot})
+    kubevirt.disks.clear()
+    with (
+        space(cluster, "golden"),
+        applied(cluster, _golden("rhel9", READY), *_rights("runner")),
+        nothing_left(cluster),
+    ):
+        leadline("run", plan).answered()
+    source = {"kind": "DataSource", "namespace": "golden", "name": "rhel9"}
+    assert kubevirt.disks == [{"sourceRef": source, "storage": {}}]
+    (path,) = leadline.run.glob("trials/*/runners.json")
+    assert json.loads(path.read_text())["runners"][0]["image"] == "golden/rhel9"
+
+
+def test_the_disk_of_a_golden_image_is_cleaned_after_a_kill(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
+    kubevirt.ways.disk = "CloneInProgress"
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    boot = {"boot": {"data_source": "golden/rhel9"}}
+    plan = leadline.plan("one=storageclass:block?runner=vm&size=1Gi", cluster={"vm": boot})
+    kubevirt.disks.clear()
+    golden = applied(kubevirt.cluster, _golden("rhel9", READY))
+    with space(kubevirt.cluster, "golden"), golden, nothing_left(kubevirt.cluster):
+        running = leadline.start("run", plan)
+        running.until("a boot disk", lambda: kubevirt.disks)
+        running.signal(signal.SIGKILL)
+        running.ended()
+        leadline("clean").went_well()
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("golden/rhel8", ["has no DataSource 'rhel8'", "DataSources there: fedora, rhel9"]),
+        ("golden/rhel8", ["did you mean data_source: golden/rhel9?"]),
+        ("golden/fedora", ["'golden/fedora' is not ready: Import DataVolume phase"]),
+        ("elsewhere/rhel9", ["DataSources there: none", "openshift-virtualization-os-images"]),
+    ],
+    ids=["missing", "near", "importing", "namespace"],
+)
+def test_a_golden_image_that_cannot_be_used_is_refused_before_anything(
+    kubevirt: KubeVirtDouble, tmp_path: Path, source: str, says: list[str]
+) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    boot = {"boot": {"data_source": source}}
+    plan = leadline.plan("one=storageclass:block?runner=vm&size=1Gi", cluster={"vm": boot})
+    images = [_golden("rhel9", READY), _golden("fedora", IMPORTING)]
+    with (
+        space(kubevirt.cluster, "golden"),
+        applied(kubevirt.cluster, *images),
+        nothing_left(kubevirt.cluster),
+    ):
+        ended = leadline("run", plan).failed("target-unsuitable", 3)
+    for text in says:
+        assert text in ended.err
+
+
+# --- the lifecycle of volumes that guests use ---------------------------------------------------
+
+
+def test_the_stages_of_a_guests_volume(kubevirt: KubeVirtDouble, tmp_path: Path) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    expected = vm_lifecycle.GUEST | vm_lifecycle.REMOVAL | {"expand"}
+    vm_lifecycle.run_and_check(leadline, "block", expected, ready="90s", bound_s=240, clients=3)
+    assert kubevirt.guests == {}
+
+
+def test_volumes_of_guests_are_expanded_and_copied(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    expected = vm_lifecycle.GUEST | vm_lifecycle.REMOVAL
+    expected |= {"attach", "expand", "snapshot", "restore", "clone"}
+    with csi_driver.running(kubevirt.cluster):
+        vm_lifecycle.run_and_check(leadline, "csi", expected, ready="90s", bound_s=300, clients=2)
+
+
+@pytest.mark.parametrize(
+    ("ways", "stage", "says"),
+    [
+        ({"agent": False}, "vm-boot", ["no agent answers", "guest login:"]),
+        ({"phase": "Scheduled"}, "vm-start", ["the machine is Scheduled"]),
+    ],
+    ids=["no agent", "no start"],
+)
+def test_a_guest_that_never_boots_is_named_and_removed(
+    kubevirt: KubeVirtDouble, tmp_path: Path, ways: dict[str, Any], stage: str, says: list[str]
+) -> None:
+    for name, value in ways.items():
+        setattr(kubevirt.ways, name, value)
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    plan = leadline.plan(
+        "one=storageclass:block?runner=vm&size=64Mi",
+        cluster={"vm": BOOT, "ready": "25s"},
+        workload={**vm_lifecycle.WORKLOAD, "clients": 1},
+    )
+    with nothing_left(kubevirt.cluster):
+        ended = leadline("run", plan)
+    assert ended.status == 4, ended.err
+    (trial,) = leadline.trials()
+    assert trial["problem"]["code"] == "volume-pending"
+    (context,) = trial["problem"]["context"]
+    assert context.startswith(f"volume 1, {stage}: ")
+    for text in says:
+        assert text in context
+    assert kubevirt.guests == {}
+
+
+def test_killed_in_a_storm_of_guests_clean_leaves_nothing(
+    kubevirt: KubeVirtDouble, tmp_path: Path
+) -> None:
+    leadline = Leadline(cluster=kubevirt.cluster, folder=tmp_path)
+    plan = leadline.plan(
+        "one=storageclass:block?runner=vm&size=64Mi",
+        cluster={"vm": BOOT},
+        workload={**vm_lifecycle.WORKLOAD, "clients": 2},
+    )
+    with nothing_left(kubevirt.cluster):
+        running = leadline.start("run", plan)
+        running.until("a guest", lambda: kubevirt.guests)
+        running.signal(signal.SIGKILL)
+        running.ended()
+        leadline("clean", "--run", leadline.run).went_well()
 
 
 # --- machines that do not come -------------------------------------------------------------------

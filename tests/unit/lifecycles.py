@@ -26,6 +26,8 @@ SECONDS: Mapping[str, float] = {
     "bind": 0.05,
     "attach": 0.2,
     "mount": 0.6,
+    "vm-start": 0.8,
+    "vm-boot": 12.0,
     "first-io": 0.03,
     "expand": 1.5,
     "snapshot": 0.3,
@@ -53,9 +55,14 @@ def record(volumes: int = 4, **fields: Any) -> Entry:
 
 
 def lines(
-    volumes: int = 4, seconds: Mapping[str, float] | None = None, round_trip_s: float = 0.004
+    volumes: int = 4,
+    seconds: Mapping[str, float] | None = None,
+    round_trip_s: float = 0.004,
+    *,
+    guests: bool = False,
 ) -> list[Entry]:
-    """All lines of a storm in which every volume passes every stage."""
+    """All lines of a storm in which every volume passes every stage; with `guests` also those of
+    virtual machines."""
     each = {**SECONDS, **(seconds or {})}
     found: list[Entry] = [
         {"line": "probe", "at_s": at / 100, "answered_s": at / 100 + round_trip_s}
@@ -63,7 +70,8 @@ def lines(
     ]
     for volume in range(1, volumes + 1):
         took = {stage: value * 1.1 ** (volume - 1) for stage, value in each.items()}
-        found += _new(volume, took) + _copy(volume, "restored", took["restore"])
+        found += _in_guest(volume, took) if guests else _new(volume, took)
+        found += _copy(volume, "restored", took["restore"])
         found += _copy(volume, "cloned", took["clone"]) + _removal(volume, took)
     return found
 
@@ -128,6 +136,36 @@ def _new(volume: int, took: Mapping[str, float]) -> list[Entry]:
         _seen(10.0 + took["expand"], volume, "claim", phase="Bound", capacity_bytes=2 << 30),
         _asked(20.0, volume, "create", "snapshot"),
         _seen(20.0 + took["snapshot"], volume, "snapshot", "added", ready=True),
+    ]
+
+
+def _in_guest(volume: int, took: Mapping[str, float]) -> list[Entry]:
+    """The lines of a pod, but for the first I/O, which a guest does some seconds later: its clock
+    was set meanwhile."""
+    found = [entry for entry in _new(volume, took) if entry["line"] != "first-io"]
+    running = next(entry["at_s"] for entry in found if entry.get("facts", {}).get("running"))
+    started = running + took["vm-start"]
+    booted = started + took["vm-boot"]
+    for entry in found:
+        if entry["at_s"] > running:
+            entry["at_s"] += 20.0
+    where: Entry = {"role": "new", "volume": volume}
+    report: Entry = {
+        "line": "first-io",
+        "at_s": booted + 0.3,
+        "answered_s": booted + 0.5,
+        **where,
+        "started_s": 5_000.0,
+        "done_s": 5_000.0 + took["first-io"],
+        "now_s": 5_000.4,
+        "uptime_s": took["vm-boot"] - 1.0,
+    }
+    return [
+        *found,
+        _asked(1.0, volume, "create", "machine"),
+        _seen(running, volume, "machine", "added", phase="Scheduled", node="", agent=False),
+        _seen(started, volume, "machine", phase="Running", node="node-1", agent=False),
+        report,
     ]
 
 

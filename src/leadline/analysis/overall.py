@@ -10,7 +10,7 @@ from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.metrics import STAGES, Op
 from leadline.stats.overall import FEWEST, overall_effect
 
-_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, *STAGES)
+_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
 _BLOCKS = (("small", False), ("large", True))
 
 

@@ -202,6 +202,20 @@ class Judgement:
     looks: Looks | None = None
 
 
+def interval_verdict(
+    interval: tuple[float, float], margin: tuple[float, float], metric: Metric
+) -> Verdict:
+    """Return where an interval of the ratio candidate / baseline lies relative to the margin, the
+    ratios that count as unchanged."""
+    low, high = interval
+    least, most = margin
+    above, below = low > most * (1 + _ROUNDING), high < least * (1 - _ROUNDING)
+    if above or below:
+        return Verdict.WORSE if above is metric.is_latency else Verdict.BETTER
+    inside = low >= least * (1 - _ROUNDING) and high <= most * (1 + _ROUNDING)
+    return Verdict.SAME if inside else Verdict.INCONCLUSIVE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
     """A pair before the tests of all pairs. `numbers` are the trials to estimate from; `estimate`
@@ -246,13 +260,7 @@ class _Draft:
 
     def verdict(self, interval: tuple[float, float]) -> Verdict:
         """Return where an interval of the ratio lies relative to the margin."""
-        low, high = interval
-        least, most = self.margin
-        above, below = low > most * (1 + _ROUNDING), high < least * (1 - _ROUNDING)
-        if above or below:
-            return self.direction(above=above)
-        inside = low >= least * (1 - _ROUNDING) and high <= most * (1 + _ROUNDING)
-        return Verdict.SAME if inside else Verdict.INCONCLUSIVE
+        return interval_verdict(interval, self.margin, self.pair.metric)
 
     def conclude(self, verdict: Verdict, *caveats: Reason) -> Judgement:
         noisy = (Reason.NOISE_FLOOR,) if self.pair.noise > self.band else ()

@@ -27,19 +27,35 @@ REACHED = 0.95
 def workload_differences(baseline: Workload, candidate: Workload) -> tuple[str, ...]:
     """Return the settings that make two workloads different, as `SETTING: FIRST, SECOND`."""
     if baseline.recorded and candidate.recorded:
-        left, right = (
-            work_options(JobOptions(raw=one.options, whole=False))
-            for one in (baseline.recorded, candidate.recorded)
-        )
-        if baseline.clients and candidate.clients:
-            left |= {"clients": f"{baseline.clients}"}
-            right |= {"clients": f"{candidate.clients}"}
+        left, right = work_settings(baseline), work_settings(candidate)
         return tuple(
             f"{key}: {left[key]}, {right[key]}"
             for key in left
             if key in right and left[key] != right[key]
         )
-    return _fields(baseline, candidate, leave_out=_EXTENT | _NAMES)
+    left, right = _planned_settings(baseline), _planned_settings(candidate)
+    return tuple(
+        f"{key}: {left.get(key, 'not set')}, {right.get(key, 'not set')}"
+        for key in dict.fromkeys((*left, *right))
+        if left.get(key) != right.get(key)
+    )
+
+
+def work_settings(workload: Workload) -> dict[str, Any]:
+    """Return the settings that make up the work of a workload, by their dotted paths; those of
+    imported results by fio's names, as far as they are known."""
+    if workload.recorded is None:
+        return _planned_settings(workload)
+    options: dict[str, Any] = work_options(JobOptions(raw=workload.recorded.options, whole=False))
+    return options | ({"clients": f"{workload.clients}"} if workload.clients else {})
+
+
+def _planned_settings(workload: Workload) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in _flat(workload.model_dump(mode="json")).items()
+        if key.split(".")[0] not in _EXTENT | _NAMES and key.split(".")[-1] not in _NAMES
+    }
 
 
 def duration_differences(baseline: Workload, candidate: Workload) -> tuple[str, ...]:
@@ -141,17 +157,6 @@ def _phase(workload: Workload, op: Op | None) -> Phase | None:
     """Return the only phase with an operation; None for several, and for a stream."""
     phases = [phase for phase in workload.phases if workload.in_blocks and _does(phase, op)]
     return phases[0] if len(phases) == 1 else None
-
-
-def _fields(baseline: Workload, candidate: Workload, leave_out: set[str]) -> tuple[str, ...]:
-    left, right = _flat(baseline.model_dump(mode="json")), _flat(candidate.model_dump(mode="json"))
-    return tuple(
-        f"{key}: {left.get(key, 'not set')}, {right.get(key, 'not set')}"
-        for key in dict.fromkeys((*left, *right))
-        if key.split(".")[0] not in leave_out
-        and key.split(".")[-1] not in _NAMES
-        and left.get(key) != right.get(key)
-    )
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

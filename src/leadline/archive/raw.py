@@ -23,6 +23,8 @@ from leadline.formats.fio.job_file import GENERATED, options_of, text_of
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.fio.logs import Window, add_windows, parse_iops_log
 from leadline.formats.importer import Result, importer
+from leadline.formats.program.output import read_program_output, read_program_windows
+from leadline.formats.program.request import Program
 from leadline.formats.result import (
     EngineOutput,
     FormatError,
@@ -57,6 +59,8 @@ def read_output(engine: str, folder: Path) -> EngineOutput:
         return read_stream_output(folder)
     if engine == LIFECYCLE:
         return read_lifecycle_output(folder)
+    if engine in tuple(Program):
+        return read_program_output(folder)
     try:
         content = read_content(folder / layout.FIO_OUTPUT, cost=COST)
     except FileNotFoundError as error:
@@ -165,6 +169,8 @@ def read_windows(engine: str, folder: Path) -> Mapping[Op, tuple[Window, ...]]:
         return read_rbd_bench_windows(folder)
     if engine in ("zfs stream", LIFECYCLE):
         return {}  # they have no I/Os per second; what they have is in their own reports
+    if engine in tuple(Program):
+        return read_program_windows(folder)
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries]

@@ -1,14 +1,18 @@
-"""Find runs by id, by unique prefix, by path, as @latest or @previous."""
+"""Find runs by id, unique prefix, name (the newest of it) or path, as @latest or @previous."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
+
+# What stands before the name in the id of a run.
+_NAMED = re.compile(r"^perf-\d{8}-\d{6}-")
 
 
 def runs_folder(given: Path | None) -> Path:
@@ -52,6 +56,10 @@ def _find(name: str, folder: Path) -> Run:
     matching = exact or [run for run in runs if run.path.name.startswith(name)]
     if len(matching) == 1:
         return matching[0]
+    # `run --name release`: the newest, so that a release that is measured again replaces its name.
+    named = [run for run in runs if _NAMED.sub("", run.path.name) == name]
+    if named and not matching:
+        return max(named, key=age)
     if matching:
         raise _not_found(f"{name!r} is the beginning of {len(matching)} runs", matching)
     if path.is_dir() and "/" in name:

@@ -351,7 +351,7 @@ class JobEvidence:
     def other_operations(self) -> frozenset[Op]:
         """Operations that the options do not have."""
         allowed = _DIRECTIONS.get(self.pattern or "")
-        done = {operation.op for operation in self.parts} - {Op.TOTAL}
+        done = {operation.op for operation in self.parts} - {Op.TOTAL, Op.SYNC}
         return frozenset() if allowed is None else frozenset(done - allowed)
 
     @cached_property

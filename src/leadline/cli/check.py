@@ -88,7 +88,7 @@ def describe(plan: Plan, power: Power | None = None) -> str:
             for phase in cell.workload.phases
         ]
         what = ", then ".join(phases) if phases else f"job file {cell.workload.name}"
-        if cell.workload.lifecycle:
+        if cell.workload.own_data:
             what = workload_text(cell.workload)
         if cell.workload.streams:
             what = f"zfs send | receive {format_size(cell.workload.phases[0].size)}"
@@ -124,9 +124,14 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
-        if plan.prefill:
-            in_files = target.parsed.kind.in_files
-            size = footprint.total_bytes if in_files else footprint.span
+        if footprint.own_bytes:
+            lines.append(
+                f"data of {target.name}: {format_size(footprint.own_bytes)} at most, made and "
+                "removed in each trial"
+            )
+        in_files = target.parsed.kind.in_files
+        size = footprint.prefilled_bytes if in_files else footprint.span
+        if plan.prefill and (size or not footprint.own_bytes):
             where = _where(target.parsed.request) if target.parsed.kind.on_kubernetes else ""
             lines.append(
                 f"prefill of {target.name}: {format_size(size)} written and verified{where}"

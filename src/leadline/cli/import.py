@@ -13,7 +13,7 @@ import click
 from leadline import errors
 from leadline.archive.reader import Run
 from leadline.audit.registry import audit
-from leadline.cli.options import FILE, format_option, runs_option, this_session
+from leadline.cli.options import FILE, format_option, parse_date, runs_option, this_session
 from leadline.cli.output import echo_line, print_document, print_json, print_refused
 from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
@@ -75,6 +75,12 @@ from leadline.plan.facts import load_facts
     help="What a table calls its columns: 'target=pool,iops=IOPS mean'; 'target=pool+note' joins "
     "two, 'cluster=' leaves one out. Other names are guessed and printed.",
 )
+@click.option(
+    "--date",
+    metavar="DATE",
+    help="When the results were measured, where the files do not say it: 2026-03-14, "
+    "2026-03-14T02:00+01:00; UTC without an offset.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what each file would become; keep nothing.")
 @format_option("text", "json")
 def command(
@@ -100,6 +106,7 @@ def command(
         leadline import table published.csv --run published --label fast=cores=2
         leadline import study.tar.gz --layout auto --dry-run
         leadline import table published.csv --facts facts.yaml
+        leadline import table monday.csv --run monday --date 2026-03-14
         leadline import table published.csv --columns 'target=pool,lat_p99_us=p99'
     """
     kind, paths = _kind_and_paths(arguments)
@@ -139,6 +146,7 @@ def _labels(
     inventories: tuple[str, ...],
     facts_file: Path | None,
     columns: tuple[str, ...],
+    date: str | None,
 ) -> Labels:
     """Read what the user states about the results. Raises LeadlineError."""
     if name is not None and not _may_name_a_folder(name):
@@ -155,6 +163,7 @@ def _labels(
         inventories=dict(map(_inventory, inventories)),
         facts=load_facts(facts_file) if facts_file else None,
         columns=_columns(columns),
+        date=parse_date(date, "--date").isoformat() if date else "",
     )
 
 

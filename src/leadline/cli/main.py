@@ -31,6 +31,7 @@ VERBS = {
     "verify": "Check an archive's checksums and recompute its numbers from raw.",
     "compare": "Compare two runs, clusters or targets: changes, verdicts, what differs and why.",
     "gate": "Check a comparison against the limits of a policy: pass, fail or inconclusive.",
+    "history": "Follow every cell over all runs: steps, drifts, and what changed with them.",
     "rank": "Rank a run's targets, with ties where the evidence is inconclusive.",
     "scale": "Show load curves, knee and bottleneck, and what a larger system gives.",
     "layers": "Show where the I/O goes: what each layer below a target did, and why.",
@@ -107,7 +108,7 @@ class Verbs(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`leadline VERB --help` explains a verb, with an example. Runs are named by id, unique "
-    "prefix, path, @latest or @previous.",
+    "prefix, --name (the newest), path, @latest or @previous.",
 )
 @click.version_option(__version__, "--version", prog_name="leadline")
 @click.pass_context

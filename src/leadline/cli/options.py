@@ -253,7 +253,7 @@ plan_options = with_options(
         type=FILE,
         help="Your own fio job file as a workload, used byte for byte.",
     ),
-    click.option("--name", help="A word added to the run's id."),
+    click.option("--name", help="A word added to the id, by which the run is found."),
     click.option(
         "--label",
         "labels",
@@ -353,6 +353,20 @@ def _parse_share(text: str, what: str) -> float:
 def parse_between_runs(text: str) -> float:
     """`5%`, `0.05` or `0` as a share. Raises LeadlineError (`usage`)."""
     return 0.0 if text.strip() in ("0", "0%") else _parse_share(text, "a deviation between runs")
+
+
+def parse_date(text: str, option: str) -> datetime:
+    """`2026-03-14` or `2026-03-14T02:00+01:00`, in UTC without an offset. Raises LeadlineError
+    (`usage`)."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise LeadlineError(
+            errors.USAGE,
+            f"{option} {text!r} is no date",
+            hint="write it as 2026-03-14 or 2026-03-14T02:00+01:00",
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 between_runs_option = click.option(

@@ -192,7 +192,9 @@ def _result(cell: Cell, derived: Derived | None) -> _Result | None:
     are added up; the next phase comes later and is no part of the same load."""
     if derived is None:
         return None
-    ops = cell.workload.phases[0].pattern.ops if cell.workload.phases else tuple(Op)
+    workload = cell.workload
+    ops = workload.phases[0].pattern.ops if workload.phases else tuple(Op)
+    ops = workload.ops if workload.database else ops
     parts = [
         operation
         for operation in derived.operations
@@ -365,8 +367,9 @@ def result_line(record: TrialRecord, derived: Derived | None) -> str:
         iops = operation.metrics.get(Metric.IOPS)
         bandwidth = operation.metrics.get(Metric.BANDWIDTH)
         mean = operation.metrics.get(Metric.LATENCY_MEAN)
+        unit = "per second" if operation.op is Op.TRANSACTION else "IOPS"
         figures = (
-            "" if iops is None else f"{format_iops(iops)} IOPS",
+            "" if iops is None else f"{format_iops(iops)} {unit}",
             "" if bandwidth is None else f"{format_bandwidth(bandwidth)} MiB/s",
             f"mean {format_latency(mean)}" if mean else "",
         )

@@ -7,9 +7,11 @@ from leadline.engines.ceph_bench import RadosBenchEngine, RbdBenchEngine
 from leadline.engines.fio.fleet import FleetEngine
 from leadline.engines.fio.local import FioEngine
 from leadline.engines.fio.remote import RemoteFioEngine
+from leadline.engines.program.engine import ProgramEngine
 from leadline.engines.volume_lifecycle import VolumeLifecycleEngine
 from leadline.engines.zfs_stream import ZfsStreamEngine
 from leadline.errors import LeadlineError
+from leadline.formats.program.request import Program
 from leadline.plan.models import EngineChoice, Plan, Workload
 from leadline.plan.rules import engine_faults
 from leadline.plan.target_url import TargetKind
@@ -17,7 +19,8 @@ from leadline.runner.ports import Engine
 
 
 class RealEngines:
-    """fio for all but Ceph's own tools, the streams of ZFS and the lifecycle of volumes."""
+    """fio for all but Ceph's own tools, streams of ZFS, the lifecycle of volumes and programs with
+    their own data."""
 
     def __init__(self) -> None:
         self._fio = FioEngine()
@@ -27,6 +30,8 @@ class RealEngines:
         self._rados_bench = RadosBenchEngine()
         self._zfs_stream = ZfsStreamEngine()
         self._lifecycle = VolumeLifecycleEngine()
+        self._pgbench = ProgramEngine(Program.PGBENCH)
+        self._sysbench = ProgramEngine(Program.SYSBENCH)
 
     def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
         if kind is TargetKind.RADOS:
@@ -35,6 +40,8 @@ class RealEngines:
             return self._zfs_stream
         if workload.lifecycle:
             return self._lifecycle
+        if workload.own_data:
+            return self._pgbench if workload.database else self._sysbench
         if kind.on_kubernetes:
             return self._remote_fio
         if kind is TargetKind.HOSTS or workload.clients:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from leadline.connect.kubernetes.lifecycle import finalizers
+from leadline.connect.kubernetes.machines import find_loss, find_wait
 from leadline.formats.volume_lifecycle import Kind, Line, Role, Seen
 from leadline.inventory.kubernetes.kinds import parse_quantity
 
+# On every object of a storm: `new-3`, its role and number. The pods of machines inherit it.
+VOLUME_LABEL = "leadline/volume"
 Key = tuple[Kind, Role, int]
 Facts = dict[str, str | int | bool]
 
@@ -27,6 +30,8 @@ class Journal:
         self.gone: set[Key] = set()
         self.names: dict[str, tuple[Role, int]] = {}
         self.volumes: dict[str, tuple[Role, int]] = {}
+        # The names of objects that the cluster names.
+        self.objects: dict[Key, str] = {}
         self._attachments: dict[str, list[tuple[float, str, Facts]]] = {}
 
     def now(self) -> float:
@@ -55,19 +60,33 @@ class Journal:
                 owner = self.names.get(claim)
                 if owner is not None:
                     self.volumes[name] = owner
+                    self.objects[kind, *owner] = name
             elif kind is Kind.ATTACHMENT:
                 volume = str((spec.get("source") or {}).get("persistentVolumeName"))
                 owner = self.volumes.get(volume)
                 if owner is None:  # the watch of volumes may be behind
                     self._attachments.setdefault(volume, []).append((at, change, facts))
             else:
-                owner = self.names.get(name)
+                owner = self.names.get(name) or self._launched(kind, metadata)
+                if owner is not None and name not in self.names:
+                    self.objects[kind, *owner] = name
             if owner is None:
                 return
             self.note(kind, owner, at, change, facts)
             if kind is Kind.VOLUME:
                 for earlier in self._attachments.pop(name, ()):
                     self.note(Kind.ATTACHMENT, owner, *earlier)
+
+    def _launched(self, kind: Kind, metadata: Mapping[str, Any]) -> tuple[Role, int] | None:
+        """Return the volume of the virtual machine that a launcher pod belongs to."""
+        if kind is not Kind.POD:
+            return None
+        labels = metadata.get("labels") or {}
+        role, _, number = str(labels.get(VOLUME_LABEL, "")).rpartition("-")
+        if labels.get("kubevirt.io") != "virt-launcher" or not number.isdecimal():
+            return None
+        owner = (Role(role), int(number))
+        return owner if owner in self.names.values() else None
 
     def note(
         self, kind: Kind, owner: tuple[Role, int], at: float, change: str, facts: Facts
@@ -121,6 +140,27 @@ def _pod_facts(found: Mapping[str, Any]) -> Facts:
     return facts
 
 
+def _machine_facts(found: Mapping[str, Any]) -> Facts:
+    """Transitions are times of the API server in whole seconds, which no stage depends on."""
+    status = found.get("status") or {}
+    conditions = {str(one.get("type")): one for one in status.get("conditions") or ()}
+    facts: Facts = {
+        "phase": str(status.get("phase", "")),
+        "node": str(status.get("nodeName", "")),
+        "uid": str((found.get("metadata") or {}).get("uid", "")),
+        "agent": (conditions.get("AgentConnected") or {}).get("status") == "True",
+    }
+    transitions = status.get("phaseTransitionTimestamps") or ()
+    if transitions:
+        facts["transitions"] = " ".join(
+            f"{one.get('phase')}={one.get('phaseTransitionTimestamp')}" for one in transitions
+        )
+    problem = find_loss(found) or find_wait(found)
+    if problem is not None:
+        facts["error"] = problem.fact
+    return facts
+
+
 def _snapshot_facts(found: Mapping[str, Any]) -> Facts:
     status = found.get("status") or {}
     facts: Facts = {"ready": status.get("readyToUse") is True}
@@ -140,6 +180,7 @@ def _attachment_facts(found: Mapping[str, Any]) -> Facts:
 _FACTS: Mapping[Kind, Callable[[Mapping[str, Any]], Facts]] = {
     Kind.CLAIM: _claim_facts,
     Kind.POD: _pod_facts,
+    Kind.MACHINE: _machine_facts,
     Kind.SNAPSHOT: _snapshot_facts,
     Kind.VOLUME: _volume_facts,
     Kind.ATTACHMENT: _attachment_facts,

@@ -20,12 +20,7 @@ from lightkube.resources.batch_v1 import Job
 from leadline import errors
 from leadline.connect.kubernetes.lifecycle import (
     ATTACHMENT,
-    AWAIT_FIRST_IO,
-    CLAIM,
-    POD,
-    RESULT,
-    SNAPSHOT,
-    SNAPSHOTS,
+    MACHINE,
     VOLUME,
     LifecycleObjects,
     Watches,
@@ -34,17 +29,17 @@ from leadline.connect.kubernetes.lifecycle import (
     finalizers,
     list_owned,
 )
-from leadline.connect.kubernetes.objects import events_of, format_events, get_object
-from leadline.connect.kubernetes.pod_shell import PodShell
-from leadline.connect.kubernetes.pods import CONTAINER
-from leadline.engines.volume_journal import Facts, Journal, Key
+from leadline.connect.kubernetes.machines import MACHINES
+from leadline.connect.kubernetes.objects import get_object
+from leadline.engines.volume_journal import VOLUME_LABEL, Facts, Journal
+from leadline.engines.volume_users import guest_first_io, pod_first_io
+from leadline.engines.volume_waits import KINDS, RESOURCES, Stuck, Waits
 from leadline.errors import LeadlineError
 from leadline.formats.volume_lifecycle import (
     EVENTS_FILE,
     RECORD_FILE,
     Asked,
     Failed,
-    FirstIo,
     Kind,
     LifecycleRecord,
     LifecycleRequest,
@@ -55,15 +50,12 @@ from leadline.metrics import Op
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import VolumeClaims
 
-_STORM, _VOLUME = "leadline/storm", "leadline/volume"
+_STORM = "leadline/storm"
 _PROBES = 7
 # Requests at the same time; a larger storm begins in waves.
 _AT_ONCE = 64
-_KINDS = {Kind.CLAIM: CLAIM, Kind.POD: POD, Kind.SNAPSHOT: SNAPSHOT}
-_RESOURCES = {Kind.CLAIM: "persistentvolumeclaims", Kind.POD: "pods", Kind.SNAPSHOT: SNAPSHOTS}
 _COPIES = {Role.RESTORED: Op.RESTORE, Role.CLONED: Op.CLONE}
-# A change that a watch missed is found by a read.
-_LOOK_AGAIN_S = 5.0
+_BEFORE_USE = (Op.PROVISION, Op.MOUNT, Op.VM_START, Op.VM_BOOT, Op.FIRST_IO)
 
 
 class Storm:
@@ -88,6 +80,8 @@ class Storm:
         self._journal = Journal(folder / EVENTS_FILE)
         self._failures: list[Failed] = []
         self._watches = Watches(connection=self._connection)
+        self._waits = Waits(self._objects, self._journal, stop, self._name)
+        self._machines = self._objects.machine is not None
         self._grown, self._grown_bytes = False, 2 * self._objects.runner.size_bytes
 
     # --- the stages ------------------------------------------------------------------------------
@@ -166,16 +160,21 @@ class Storm:
                 number,
                 lambda: self._objects.create_claim(name, labels, size_bytes, origin),
             )
+            content, data_bytes = f"{self._id}-{number}", self._request.data_bytes
+            if self._in_guest(role):
+                self._create(
+                    Kind.MACHINE,
+                    role,
+                    number,
+                    lambda: self._objects.create_machine(name, labels, name, content, data_bytes),
+                )
+                return
             self._create(
                 Kind.POD,
                 role,
                 number,
                 lambda: self._objects.create_pod(
-                    name,
-                    labels,
-                    name,
-                    f"{self._id}-{number}",
-                    None if source else self._request.data_bytes,
+                    name, labels, name, content, None if source else data_bytes
                 ),
             )
 
@@ -186,54 +185,45 @@ class Storm:
 
         def finish(number: int) -> None:
             stage = _COPIES.get(role, Op.PROVISION)
-            self._await(stage, role, number, Kind.CLAIM, lambda facts: _is_bound(facts), end)
+            self._waits.until(stage, role, number, Kind.CLAIM, lambda facts: _is_bound(facts), end)
             if self._claims.keeps_volumes:
                 self._delete_with_claim(role, number)
             stage = _COPIES.get(role, Op.MOUNT)
-            self._await(
+            self._waits.until(
                 stage, role, number, Kind.POD, lambda facts: facts.get("running") is True, end
             )
+            if self._in_guest(role):
+                self._waits.until(
+                    Op.VM_START,
+                    role,
+                    number,
+                    Kind.MACHINE,
+                    lambda facts: facts.get("phase") == "Running",
+                    end,
+                )
             self._first_io(role, number, end)
 
         return self._each(role, Op.READY, begun, finish)
 
+    def _in_guest(self, role: Role) -> bool:
+        """Whether a guest uses the volume; a pod reads each copy."""
+        return self._machines and role is Role.NEW
+
     def _first_io(self, role: Role, number: int, end: float) -> None:
-        """Read the times of a pod's first I/O, and verify what a copy holds."""
+        """Read the times of the first I/O, and verify what a copy holds."""
         name = self._name(role, number)
-        stage = _COPIES.get(role, Op.FIRST_IO)
         with self._journal.changed:
             uid = str(self._journal.facts[Kind.POD, role, number].get("uid"))
-        shell = PodShell(self._connection, self._objects.namespace, name, uid, CONTAINER)
-        output, arrived = bytearray(), [0.0]
-
-        def take(chunk: bytes) -> None:
-            arrived[0] = arrived[0] or self._journal.now()
-            output.extend(chunk)
-
-        asked = self._journal.now()
-        try:
-            shell.run(AWAIT_FIRST_IO, RESULT, bound_s=max(1.0, end - time.monotonic()), output=take)
-            now_s, line = output.decode().splitlines()
-            started_s, done_s, content = line.split()
-        except (LeadlineError, ValueError) as error:
-            fact = (
-                error.fact if isinstance(error, LeadlineError) else "the pod reports no first I/O"
+        bound_s, now = max(1.0, end - time.monotonic()), self._journal.now
+        if self._in_guest(role):
+            line, content = guest_first_io(
+                self._objects, name, (role, number), self._stop, now, bound_s
             )
-            raise _Stuck(stage, fact) from error
+        else:
+            line, content = pod_first_io(self._objects, name, uid, (role, number), now, bound_s)
         if content != f"{self._id}-{number}":
-            raise _Stuck(stage, "the volume does not hold the data of its source")
-        self._journal.write(
-            FirstIo(
-                line="first-io",
-                at_s=asked,
-                role=role,
-                volume=number,
-                answered_s=max(asked, arrived[0]),
-                started_s=float(started_s),
-                done_s=float(done_s),
-                now_s=float(now_s),
-            )
-        )
+            raise Stuck(Op.FIRST_IO, "the volume does not hold the data of its source")
+        self._journal.write(line)
 
     def _expand(self, numbers: Sequence[int], size_bytes: int) -> list[int]:
         def begin(number: int) -> None:
@@ -254,7 +244,7 @@ class Storm:
             Role.NEW,
             Op.EXPAND,
             begun,
-            lambda number: self._await(Op.EXPAND, Role.NEW, number, Kind.CLAIM, grown, end),
+            lambda number: self._waits.until(Op.EXPAND, Role.NEW, number, Kind.CLAIM, grown, end),
         )
         # A volume that does not grow can still be copied and removed.
         return list(numbers)
@@ -270,7 +260,7 @@ class Storm:
             )
 
         def finish(number: int) -> None:
-            self._await(
+            self._waits.until(
                 Op.SNAPSHOT,
                 Role.NEW,
                 number,
@@ -295,18 +285,19 @@ class Storm:
         """Delete pods and snapshots, then the claims; wait until their volumes are gone."""
 
         def free(number: int) -> None:
-            for kind in (Kind.POD, Kind.SNAPSHOT):
-                if self._exists(kind, role, number):
+            for kind in (used_by, Kind.SNAPSHOT):
+                if self._waits.exists(kind, role, number):
                     self._delete(kind, role, number)
 
         def unused(number: int) -> None:
-            for kind in (Kind.POD, Kind.SNAPSHOT):
-                self._await_gone(Op.DELETE, role, number, kind, end)
+            for kind in (Kind.MACHINE, Kind.POD, Kind.SNAPSHOT):
+                self._waits.until_gone(Op.DELETE, role, number, kind, end)
 
         def gone(number: int) -> None:
-            self._await_gone(Op.DELETE, role, number, Kind.CLAIM, end)
-            self._await_gone(Op.RECLAIM, role, number, Kind.VOLUME, end)
+            self._waits.until_gone(Op.DELETE, role, number, Kind.CLAIM, end)
+            self._waits.until_gone(Op.RECLAIM, role, number, Kind.VOLUME, end)
 
+        used_by = Kind.MACHINE if self._in_guest(role) else Kind.POD
         self._release_snapshots()
         if role is Role.NEW:
             self._say(Op.DELETE, numbers)
@@ -329,8 +320,11 @@ class Storm:
         self._asked("create", kind, role, number, asked, created)
 
     def _delete(self, kind: Kind, role: Role, number: int) -> None:
-        asked = self._journal.now()
-        self._objects.delete(_KINDS[kind], _RESOURCES[kind], self._name(role, number))
+        asked, name = self._journal.now(), self._name(role, number)
+        if kind is Kind.MACHINE:
+            self._objects.delete_machine(name)
+        else:
+            self._objects.delete(KINDS[kind], RESOURCES[kind], name)
         self._asked("delete", kind, role, number, asked, None)
 
     def _asked(
@@ -360,8 +354,8 @@ class Storm:
         def guarded(number: int) -> bool:
             try:
                 do(number)
-            except _Stuck as stuck:
-                self._fail(role, number, stuck.stage, stuck.reason)
+            except Stuck as stuck:
+                self._fail(role, number, _COPIES.get(role, stuck.stage), stuck.reason)
                 return False
             except LeadlineError as error:
                 reason = "; ".join([error.fact, *error.context])
@@ -379,7 +373,7 @@ class Storm:
         if self._stop.requested:
             return
         stages = [stage]
-        if role is Role.NEW and stage in (Op.PROVISION, Op.MOUNT, Op.FIRST_IO):
+        if role is Role.NEW and stage in _BEFORE_USE:
             stages.append(Op.READY)
         for each in stages:
             line = Failed(
@@ -398,95 +392,13 @@ class Storm:
     def _stage_end(self) -> float:
         return min(self._end, time.monotonic() + self._claims.bound_s)
 
-    def _exists(self, kind: Kind, role: Role, number: int) -> bool:
-        with self._journal.changed:
-            key = (kind, role, number)
-            return key in self._journal.facts and key not in self._journal.gone
-
-    def _await(
-        self,
-        stage: Op,
-        role: Role,
-        number: int,
-        kind: Kind,
-        test: Callable[[Facts], bool],
-        end: float,
-    ) -> None:
-        """Wait until an object is so. Raises _Stuck with what the cluster says of it."""
-        key = (kind, role, number)
-        if not self._until(lambda: test(self._journal.facts.get(key, {})), key, end):
-            raise _Stuck(stage, self._reason(kind, role, number))
-
-    def _await_gone(self, stage: Op, role: Role, number: int, kind: Kind, end: float) -> None:
-        key = (kind, role, number)
-        if not self._until(lambda: not self._exists(*key), key, end):
-            with self._journal.changed:
-                held = str(self._journal.facts[key].get("finalizers", ""))
-            reason = f"the {kind.value} still exists"
-            if held:
-                reason += f"; finalizers that hold it: {held}"
-            events = self._events(self._object_name(kind, role, number))
-            raise _Stuck(stage, "; ".join([reason, *events]))
-
-    def _until(self, so: Callable[[], bool], key: Key, end: float) -> bool:
-        look = time.monotonic() + _LOOK_AGAIN_S
-        while True:
-            with self._journal.changed:
-                if so():
-                    return True
-                self._journal.changed.wait(0.2)
-            now = time.monotonic()
-            if now > end or self._stop.requested:
-                return False
-            if now > look:
-                self._look(key)
-                look = now + _LOOK_AGAIN_S
-
-    def _look(self, key: Key) -> None:
-        """Read an object: a watch that was interrupted may have missed its end."""
-        kind, role, number = key
-        resource = VOLUME if kind is Kind.VOLUME else _KINDS.get(kind)
-        name = self._object_name(kind, role, number)
-        if resource is None or not name:
-            return
-        plural = _RESOURCES.get(kind, "persistentvolumes")
-        inside = self._objects.namespace if kind in _KINDS else ""
-        found = get_object(self._connection, resource, plural, name, inside)
-        if found is not None:
-            self._journal.see(kind, "modified", dict(found))
-        elif self._exists(*key):
-            with self._journal.changed:
-                facts = self._journal.facts[key]
-                self._journal.note(kind, (role, number), self._journal.now(), "deleted", facts)
-
-    def _object_name(self, kind: Kind, role: Role, number: int) -> str:
-        if kind is not Kind.VOLUME:
-            return self._name(role, number)
-        with self._journal.changed:
-            owners = self._journal.volumes.items()
-            return next((name for name, owner in owners if owner == (role, number)), "")
-
-    def _reason(self, kind: Kind, role: Role, number: int) -> str:
-        """What the cluster says of an object that is not as it should be, and of its claim."""
-        with self._journal.changed:
-            facts = self._journal.facts.get((kind, role, number), {})
-        lines = [str(facts["error"])] if facts.get("error") else []
-        lines += self._events(self._name(role, number))
-        state = facts.get("phase") or ("not ready" if facts else "not there")
-        return "; ".join([f"the {kind.value} is {state}", *(lines or ["no event gives a reason"])])
-
-    def _events(self, name: str) -> list[str]:
-        try:
-            return format_events(events_of(self._connection, self._objects.namespace, name), 3)
-        except LeadlineError:
-            return []
-
     # --- before and after ------------------------------------------------------------------------
 
     def _survey(self) -> LifecycleRecord:
         claims, runner = self._claims, self._objects.runner
         return LifecycleRecord(
             request=self._request,
+            runner="vm" if self._machines else "pod",
             storage_class=runner.storage_class,
             provisioner=claims.provisioner,
             immediate=claims.immediate,
@@ -504,7 +416,9 @@ class Storm:
             get_object(self._connection, Job, "jobs.batch", owner, self._objects.namespace)
             self._journal.write(Probe(line="probe", at_s=asked, answered_s=self._journal.now()))
         labels = {_STORM: self._id}
-        for kind, resource in _KINDS.items():
+        for kind, resource in KINDS.items():
+            if kind is Kind.MACHINE and not self._machines:
+                continue
             self._watches.start(
                 resource, self._report(kind), namespace=self._objects.namespace, labels=labels
             )
@@ -516,7 +430,7 @@ class Storm:
 
     def _delete_with_claim(self, role: Role, number: int) -> None:
         """Set a volume that would outlive its claim to be deleted with it."""
-        name = self._object_name(Kind.VOLUME, role, number)
+        name = self._waits.object_name(Kind.VOLUME, role, number)
         patch = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
         self._objects.patch(VOLUME, "persistentvolumes", name, patch)
 
@@ -529,26 +443,34 @@ class Storm:
 
     def _left(self, kind: Kind) -> list[dict[str, Any]]:
         namespace, labels = self._objects.namespace, {_STORM: self._id}
-        return list_owned(self._connection, _KINDS[kind], _RESOURCES[kind], namespace, labels)
+        resource, plural = KINDS[kind], RESOURCES[kind]
+        if kind is Kind.MACHINE:
+            resource, plural = MACHINE, MACHINES
+        return list_owned(self._connection, resource, plural, namespace, labels)
 
     def _tidy(self) -> None:
         """Remove what is left of the storm. Raises LeadlineError where it stays."""
         end = self._stage_end()
         self._release_snapshots()
+        kinds = [Kind.POD, Kind.SNAPSHOT, Kind.CLAIM]
+        if self._machines:
+            kinds.insert(0, Kind.MACHINE)
         while True:
-            left = [
-                (kind, found)
-                for kind in (Kind.POD, Kind.SNAPSHOT, Kind.CLAIM)
-                for found in self._left(kind)
-            ]
+            left = [(kind, found) for kind in kinds for found in self._left(kind)]
             if not left:
                 return
+            launched = set(self._journal.objects.values())
             if time.monotonic() > end or self._stop.requested:
                 break
             for kind, found in left:
-                if not found["metadata"].get("deletionTimestamp"):
-                    name = str(found["metadata"]["name"])
-                    self._objects.delete(_KINDS[kind], _RESOURCES[kind], name)
+                name = str(found["metadata"]["name"])
+                if found["metadata"].get("deletionTimestamp"):
+                    continue
+                if kind is Kind.MACHINE:
+                    self._objects.delete_machine(name)
+                # The pod of a machine goes with it.
+                elif not (kind is Kind.POD and name in launched):
+                    self._objects.delete(KINDS[kind], RESOURCES[kind], name)
             time.sleep(0.5)
         if self._stop.requested:
             return  # the release of the target removes them
@@ -569,19 +491,11 @@ class Storm:
         return f"{self._claims.stem}-{self._id}-{role.value}-{number}"
 
     def _labels(self, role: Role, number: int) -> dict[str, str]:
-        return {_STORM: self._id, _VOLUME: f"{role.value}-{number}"}
+        return {_STORM: self._id, VOLUME_LABEL: f"{role.value}-{number}"}
 
     def _say(self, stage: Op, numbers: Sequence[int]) -> None:
         volumes = "1 volume" if len(numbers) == 1 else f"{len(numbers)} volumes"
         self._claims.note(f"{self._objects.runner.storage_class}: {stage.value}, {volumes}")
-
-
-class _Stuck(Exception):
-    """A volume did not get through a stage."""
-
-    def __init__(self, stage: Op, reason: str) -> None:
-        super().__init__(reason)
-        self.stage, self.reason = stage, reason
 
 
 def _is_bound(facts: Facts) -> bool:

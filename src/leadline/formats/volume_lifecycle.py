@@ -6,7 +6,8 @@ reports it. All durations are computed from these lines.
 
 `at_s` is the coordinator's monotonic clock, in seconds since the trial began. A watch reports a
 change one network latency after it. Times of the API server have a resolution of one second and are
-used for the offset of its clock only. The first I/O is timed by the node's clock.
+used for the offset of its clock only. The first I/O is timed by the clock of the node, or of the
+guest.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Kind(StrEnum):
     VOLUME = "volume"
     ATTACHMENT = "attachment"
     POD = "pod"
+    MACHINE = "machine"
     SNAPSHOT = "snapshot"
 
 
@@ -83,12 +85,14 @@ class LifecycleRequest(_Model):
 
 class LifecycleRecord(_Model):
     """The request, the class, and the stages that the class does not support, with the reason.
-    `began_at` is the coordinator's time of day at `at_s` 0."""
+    `runner` is what does the first I/O of a new volume. `began_at` is the coordinator's time of day
+    at `at_s` 0."""
 
     schema_: Literal["leadline/volume-lifecycle/1"] = Field(
         default="leadline/volume-lifecycle/1", alias="schema"
     )
     request: LifecycleRequest
+    runner: Literal["pod", "vm"] = "pod"
     storage_class: str
     provisioner: str
     immediate: bool
@@ -145,15 +149,18 @@ class Seen(_OfVolume):
 
 
 class FirstIo(_OfVolume):
-    """A pod's report of its first I/O, asked for at `at_s`; the begin of the answer came at
-    `answered_s`. The other times are the node's: start of the container's process, end of the first
-    durable write or of the first read of a copy, and begin of the answer."""
+    """A pod's or guest's report of its first I/O, asked for at `at_s`; the begin of the answer came
+    at `answered_s`. The other times are those of the node or the guest: start of the process, end
+    of the first durable write or of the first read of a copy, and begin of the answer. The last one
+    comes from a guest's uptime, since a guest may set its clock after its boot; `uptime_s` is the
+    time from the start of its kernel to the start of the process."""
 
     line: Literal["first-io"]
     answered_s: Seconds
     started_s: Epoch
     done_s: Epoch
     now_s: Epoch
+    uptime_s: Epoch | None = None
 
 
 class Failed(_OfVolume):
@@ -313,19 +320,35 @@ def _mount(timeline: Timeline, record: LifecycleRecord) -> _Span:
     return max(known, default=None), running
 
 
-def ready_at(timeline: Timeline) -> tuple[float, float] | None:
-    """When the first I/O was done, on the coordinator's clock, and half the uncertainty of that:
-    the pod reported its time of day between request and answer."""
+def _machine_runs(timeline: Timeline) -> float | None:
+    return timeline.seen(Kind.MACHINE, lambda line: line.facts.get("phase") == "Running")
+
+
+def _vm_start(timeline: Timeline, record: LifecycleRecord) -> _Span:
+    return _mount(timeline, record)[1], _machine_runs(timeline)
+
+
+def _vm_boot(timeline: Timeline, record: LifecycleRecord) -> _Span:
     done = timeline.first_io
-    if done is None:
-        return None
-    answered_s = (done.at_s + done.answered_s) / 2
-    return answered_s + done.done_s - done.now_s, (done.answered_s - done.at_s) / 2
+    return _machine_runs(timeline), _answered(done) + done.started_s - done.now_s if done else None
+
+
+def _answered(done: FirstIo) -> float:
+    """When a pod or guest read its clock for the answer, on the coordinator's clock."""
+    return (done.at_s + done.answered_s) / 2
+
+
+def uncertainty_s(timeline: Timeline) -> float:
+    """The uncertainty of what a pod's or guest's clock times, on the coordinator's clock: it was
+    read between request and answer."""
+    done = timeline.first_io
+    return (done.answered_s - done.at_s) / 2 if done else 0.0
 
 
 def _ready(timeline: Timeline, record: LifecycleRecord) -> _Span:
-    found = ready_at(timeline)
-    return timeline.asked("create", Kind.CLAIM), found[0] if found else None
+    done = timeline.first_io
+    at = _answered(done) + done.done_s - done.now_s if done else None
+    return timeline.asked("create", Kind.CLAIM), at
 
 
 def _expand(timeline: Timeline, record: LifecycleRecord) -> _Span:
@@ -353,6 +376,8 @@ _SPANS: Final[Mapping[Op, Callable[[Timeline, LifecycleRecord], _Span]]] = {
         _attached(timeline),
     ),
     Op.MOUNT: _mount,
+    Op.VM_START: _vm_start,
+    Op.VM_BOOT: _vm_boot,
     Op.EXPAND: _expand,
     Op.SNAPSHOT: lambda timeline, record: (
         timeline.asked("create", Kind.SNAPSHOT),

@@ -58,7 +58,8 @@ _REMEMBERED_BYTES = 256 << 20
 class Labels:
     """What the user calls the run, the cluster and the target, where they say so, what sets targets
     apart (`of_targets`), the saved inventories of clusters by their label (the key is empty for the
-    only cluster), the facts of a facts file, and what columns of tables are called."""
+    only cluster), the facts of a facts file, what columns of tables are called, and when results
+    were measured whose files do not say it (`date`, ISO 8601)."""
 
     run: str
     cluster: str | None = None
@@ -67,6 +68,7 @@ class Labels:
     inventories: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     facts: FactsFile | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    date: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +248,7 @@ class _Intake:
         trial = imported_trial(self._trials, target, file, tool, result, level)
         trial = replace(trial, clients=len(set(source.clients)) + len(source.absent))
         draft.labels.take(trial.target, result.labels, file)
-        record = _record(trial, source, result)
+        record = _record(trial, source, result, self._labels.date)
         if self.raw and draft.path:
             folder = f"{layout.TRIALS}/{record.label}"
             (draft.path / folder).mkdir()
@@ -452,7 +454,8 @@ def _described(plan: Plan, cluster: str, facts: FactsFile | None) -> Plan:
     return plan.model_copy(update={"clusters": (known,), "targets": targets})
 
 
-def _record(trial: ImportedTrial, source: ImportSource, result: Result) -> TrialRecord:
+def _record(trial: ImportedTrial, source: ImportSource, result: Result, date: str) -> TrialRecord:
+    """`date` is when the result was measured, where the file does not say it."""
     output = result.output
     problem = None
     ended = version = ""
@@ -473,7 +476,7 @@ def _record(trial: ImportedTrial, source: ImportSource, result: Result) -> Trial
         status=TrialStatus.FAILED if problem else TrialStatus.COMPLETED,
         engine=trial.tool,
         engine_version=version,
-        started_at="",
+        started_at="" if ended else date,
         ended_at=ended,
         wall_s=wall_s,
         asked_s=trial.options.seconds("runtime") or 0.0,

@@ -379,13 +379,16 @@ def _phase(
 def level_label(workload: models.Workload) -> str:
     """`qd32` for one job, `qd32x4` for four, `qd32x4-one-file` where they share a file; `c3-qd32`
     for three clients, `c3-qd32-rate500` for an open loop at that rate each, `c1-qd1-n3` with three
-    neighbours, `c8` for the lifecycle of eight volumes. The first phase represents the
-    workload. Empty for a stream, which has no depth."""
+    neighbours, `c8` for the lifecycle of eight volumes, `conn8` for eight connections of
+    pgbench. The first phase represents the workload. Empty for a stream, which has no depth."""
     if workload.streams:
         return ""
     if workload.lifecycle:
         return f"c{workload.clients}" if workload.clients else ""
     phase = workload.phases[0]
+    if workload.database:
+        clients = f"c{workload.clients}-" if workload.clients else ""
+        return f"{clients}conn{phase.numjobs}"
     parts = [
         f"c{workload.clients}" if workload.clients else "",
         f"qd{phase.iodepth}" if phase.numjobs == 1 else f"qd{phase.iodepth}x{phase.numjobs}",

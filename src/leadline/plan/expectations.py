@@ -22,6 +22,8 @@ _OPS = {
     "trims": Op.TRIM,
     "total": Op.TOTAL,
     "mixed": Op.TOTAL,
+    **dict.fromkeys(("sync", "syncs", "fsyncs"), Op.SYNC),
+    **dict.fromkeys(("transaction", "transactions"), Op.TRANSACTION),
     **{stage.value: stage for stage in STAGES},
 }
 _EXAMPLE = "such as 'writes worse in multi-zone' or 'read p99 better in new by 20 %'"

@@ -11,6 +11,8 @@ from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
 
 # Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"
+# The write-ahead log of PostgreSQL at its `max_wal_size`, and a new database cluster.
+DATABASE_LOG_BYTES = (1 << 30) + (64 << 20)
 # The block size in which data is written before trials.
 PREFILL_BLOCK = 1 << 20
 
@@ -27,7 +29,8 @@ class Footprint:
     `files`: the size in bytes of each job's file by name; job k of any workload uses file k, file 0
     where its jobs share one, and every client has its own files. `span`: the same for a device,
     where job k starts at k x size, and each client after the previous one. `job_file_bytes`: what
-    the user's largest job file creates. `clients`: the highest number of load generators, 0 without
+    the user's largest job file creates. `own_bytes`: what the largest benchmark program with its
+    own data creates in a trial. `clients`: the highest number of load generators, 0 without
     any. `streams`: a workload sends all data of the target and receives a copy. `limit_bps`: the
     most bytes per second that the prefill may write there, by the guard's budget.
     """
@@ -36,12 +39,18 @@ class Footprint:
     span: int
     job_file_bytes: int
     writes: bool
+    own_bytes: int = 0
     clients: int = 0
     streams: bool = False
     limit_bps: float | None = None
 
     @property
     def total_bytes(self) -> int:
+        return self.prefilled_bytes + self.own_bytes
+
+    @property
+    def prefilled_bytes(self) -> int:
+        """What is written before the trials."""
         return sum(self.files.values()) + self.job_file_bytes
 
     @property
@@ -63,16 +72,21 @@ def target_footprint(plan: Plan, target: str) -> Footprint:
 
 def footprint_of(workloads: Iterable[Workload]) -> Footprint:
     files: dict[str, int] = {}
-    span = job_file_bytes = clients = 0
+    span = job_file_bytes = own_bytes = clients = 0
     writes = streams = False
     for workload in workloads:
         if workload.lifecycle:
             continue  # its trials write their own data
-        writes = writes or workload.writes
+        writes = writes or workload.writes or workload.own_data
         streams = streams or workload.streams
         clients = max(clients, workload.generators)
         if workload.job_file:
             job_file_bytes = max(job_file_bytes, workload.job_file.footprint_bytes)
+        if workload.own_data:
+            size = sum(phase.size for phase in workload.phases)
+            log = DATABASE_LOG_BYTES if workload.database else 0
+            own_bytes = max(own_bytes, size + log)
+            continue
         for client, phase in _driven(workload):
             for job in range(1 if phase.sharing is not None else phase.numjobs):
                 name = DATA_FILE.format(job=client_job(client, job))
@@ -82,6 +96,7 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
         files=files,
         span=max(span, job_file_bytes),
         job_file_bytes=job_file_bytes,
+        own_bytes=own_bytes,
         writes=writes,
         clients=clients,
         streams=streams,

@@ -22,6 +22,8 @@ _UNLIMITED = {
     EngineChoice.RADOS_BENCH: "rados bench",
     EngineChoice.ZFS_STREAM: "a ZFS stream",
     EngineChoice.VOLUME_LIFECYCLE: "the lifecycle of volumes",
+    EngineChoice.PGBENCH: "pgbench",
+    EngineChoice.SYSBENCH: "sysbench",
 }
 
 
@@ -87,7 +89,7 @@ def prefill_s(plan: Plan, target: str) -> float:
         return 0.0
     url, footprint = plan.target(target).parsed, target_footprint(plan, target)
     volumes = url.request.count if url.kind.on_kubernetes else 1
-    size = footprint.total_bytes if url.kind.in_files else footprint.span
+    size = footprint.prefilled_bytes if url.kind.in_files else footprint.span
     return size * volumes / limit_bps
 
 

@@ -119,7 +119,8 @@ class EngineChoice(StrEnum):
     io_uring for depths that are a power of two (it rounds others up), else libaio. `rbd-bench` and
     `rados-bench` are Ceph's own tools, the latter the only engine of `rados:` targets. `zfs-stream`
     sends a snapshot and receives a copy, on targets of ZFS. `volume-lifecycle` makes, uses and
-    removes volumes of a StorageClass.
+    removes volumes of a StorageClass. `pgbench` and `sysbench` make their own data in
+    each trial, in the file system of the target.
     """
 
     AUTO = "auto"
@@ -135,6 +136,8 @@ class EngineChoice(StrEnum):
     RADOS_BENCH = "rados-bench"
     ZFS_STREAM = "zfs-stream"
     VOLUME_LIFECYCLE = "volume-lifecycle"
+    PGBENCH = "pgbench"
+    SYSBENCH = "sysbench"
 
 
 class Sharing(StrEnum):
@@ -275,9 +278,20 @@ class Workload(Model):
         return self.engine is EngineChoice.VOLUME_LIFECYCLE
 
     @property
+    def database(self) -> bool:
+        """Whether the workload is pgbench: its jobs are connections, its operation a transaction,
+        and its phase has no block size or depth."""
+        return self.engine is EngineChoice.PGBENCH
+
+    @property
+    def own_data(self) -> bool:
+        """Whether a trial makes and removes its own data, so that it needs no prefill."""
+        return self.lifecycle or self.database or self.engine is EngineChoice.SYSBENCH
+
+    @property
     def in_blocks(self) -> bool:
         """Whether the block size and depth of a phase have a meaning."""
-        return not (self.streams or self.lifecycle)
+        return not (self.streams or self.lifecycle or self.database)
 
     @property
     def fits_rings(self) -> bool:
@@ -317,6 +331,8 @@ class Workload(Model):
         whose stages depend on the class."""
         if self.lifecycle:
             return ()
+        if self.database:
+            return (Op.TRANSACTION,)
         return tuple(dict.fromkeys(op for phase in self.phases for op in phase.pattern.ops))
 
 

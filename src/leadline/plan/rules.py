@@ -15,6 +15,7 @@ from leadline.plan.target_url import (
     RunnerKind,
     TargetKind,
     TargetUrl,
+    VolumeMode,
     VolumeSharing,
 )
 from leadline.units import format_size
@@ -45,6 +46,11 @@ def stream_faults(workload: Workload) -> Iterator[str]:
 # The size of the objects that `rados bench` reads, for any block size.
 _OBJECT_BYTES = 4 << 20
 _OF_RADOS = (Pattern.WRITE, Pattern.READ, Pattern.RANDREAD)
+# pgbench and sysbench need a file system on this machine or in a pod.
+_WITH_PROGRAMS = (
+    *(kind for kind in TargetKind if kind.in_files and kind is not TargetKind.HOSTS),
+    TargetKind.STORAGE_CLASS,
+)
 # Engines that are for some kinds of target only; all others are fio's on files and devices.
 _FOR = {
     EngineChoice.RBD: (TargetKind.RBD,),
@@ -52,6 +58,12 @@ _FOR = {
     EngineChoice.RADOS_BENCH: (TargetKind.RADOS,),
     EngineChoice.ZFS_STREAM: (TargetKind.ZFS, TargetKind.ZFS_ON_RBD),
     EngineChoice.VOLUME_LIFECYCLE: (TargetKind.STORAGE_CLASS,),
+    EngineChoice.PGBENCH: _WITH_PROGRAMS,
+    EngineChoice.SYSBENCH: _WITH_PROGRAMS,
+}
+_PATTERNS = {
+    EngineChoice.PGBENCH: (Pattern.RANDREAD, Pattern.RANDWRITE, Pattern.RANDRW),
+    EngineChoice.SYSBENCH: tuple(pattern for pattern in Pattern if pattern is not Pattern.RW),
 }
 
 
@@ -71,7 +83,9 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
         return
     if kind.on_kubernetes:
         yield from _of_volumes(workload, url)
-    if workload.streams:
+    if workload.own_data:
+        yield from _of_programs(workload, url)
+    elif workload.streams:
         for fault in stream_faults(workload):
             yield f"the engine {choice.value!r} {fault}"
     elif kind is TargetKind.RADOS:
@@ -96,12 +110,37 @@ def _of_lifecycles(workload: Workload, url: TargetUrl) -> Iterator[str]:
     (phase,) = workload.phases
     if phase.rate_iops is not None or workload.neighbours or phase.iodepth > 1 or phase.numjobs > 1:
         yield f"{engine} has volumes at once (`clients`), and neither depth, jobs nor a rate"
-    if url.request.runner is RunnerKind.VM:
-        yield f"{engine} runs in pods: omit runner=vm"
     if url.request.lifetime is Lifetime.FRESH:
         yield f"{engine} makes new volumes in every trial: omit volume=fresh"
     if url.request.sharing is not None:
         yield f"{engine} has a volume for each pod: omit sharing= and access=rox"
+
+
+def _of_programs(workload: Workload, url: TargetUrl) -> Iterator[str]:
+    """Settings that have no meaning for pgbench and sysbench."""
+    engine = f"the engine {workload.engine.value!r}"
+    fitting = _PATTERNS[workload.engine]
+    if [phase.pattern in fitting for phase in workload.phases] != [True]:
+        yield f"{engine} takes one pattern of {', '.join(sorted(fitting))}"
+        return
+    (phase,) = workload.phases
+    if phase.rate_iops is not None or workload.neighbours or phase.iodepth > 1:
+        yield f"{engine} has connections or threads (`numjobs`), and neither depth nor rate"
+    if phase.sharing is not None:
+        yield f"{engine} shares its files among all jobs: omit sharing"
+    if workload.database and phase.fsync:
+        yield f"{engine} has its own fsyncs: omit fsync"
+    if not url.kind.on_kubernetes:
+        if workload.clients:
+            yield f"{engine} is one program on this machine: omit clients"
+        return
+    request = url.request
+    if request.runner is RunnerKind.VM:
+        yield f"{engine} runs in pods: omit runner=vm"
+    elif request.mode is not VolumeMode.FILESYSTEM:
+        yield f"{engine} needs a file system: write mode=filesystem in the target"
+    if request.sharing is not None or request.access is Access.ROX:
+        yield f"{engine} needs a volume for each pod: omit sharing= and access=rox"
 
 
 def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
@@ -223,7 +262,8 @@ def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
         url = target.parsed
         if not url.kind.on_kubernetes or target.name in plan.optional:
             continue
-        size, needed = url.request.size_bytes, target_footprint(plan, target.name).span
+        footprint = target_footprint(plan, target.name)
+        size, needed = url.request.size_bytes, footprint.span + footprint.own_bytes
         if size is not None and size < needed:
             fact = f"a volume of {format_size(size)} is too small for the {format_size(needed)}"
             hint = "ask for more with size=, or make those smaller"

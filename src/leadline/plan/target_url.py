@@ -544,20 +544,37 @@ class Toleration(_Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
 
+# NAMESPACE/NAME of an object.
+_Named = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")]
+
+
 class BootImage(_Model):
     """What virtual machines boot from: one of an image of container disks, a URL that CDI
-    fetches, and a volume claim `NAMESPACE/NAME` that CDI clones."""
+    fetches, a volume claim `NAMESPACE/NAME` and a DataSource `NAMESPACE/NAME`, which CDI clones.
+    `size` None: that of the DataSource, else 10 GiB."""
 
     container_disk: _Image | None = None
     url: str | None = None
-    claim: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")] | None = None
-    size: _Size = 10 << 30
+    claim: _Named | None = None
+    data_source: _Named | None = None
+    size: _Size | None = None
 
     @model_validator(mode="after")
     def _one(self) -> BootImage:
-        if sum(source is not None for source in (self.container_disk, self.url, self.claim)) != 1:
-            raise ValueError("needs exactly one of container_disk, url and claim")
+        sources = (self.container_disk, self.url, self.claim, self.data_source)
+        if sum(source is not None for source in sources) != 1:
+            raise ValueError("needs exactly one of container_disk, url, claim and data_source")
         return self
+
+    @property
+    def text(self) -> str:
+        """The image, URL, claim or DataSource."""
+        return self.container_disk or self.url or self.claim or self.data_source or ""
+
+    @property
+    def imported(self) -> bool:
+        """Whether CDI makes the boot disk."""
+        return self.container_disk is None
 
 
 class VmSettings(_Model):

@@ -14,7 +14,7 @@ from leadline.analysis.figures import Absence, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.findings import Severity
 from leadline.metrics import STAGES, Metric, Op
-from leadline.plan.models import Phase, Recorded, Workload
+from leadline.plan.models import EngineChoice, Pattern, Phase, Recorded, Workload
 from leadline.stats.histogram import samples_needed
 from leadline.text import count_text as count_text
 from leadline.text import visible as visible
@@ -41,7 +41,10 @@ _TITLES = {
 }
 
 
-def title(metric: Metric) -> str:
+def title(metric: Metric, op: Op | None = None) -> str:
+    """Name a metric; the rate of transactions is not called IOPS."""
+    if metric is Metric.IOPS and op is Op.TRANSACTION:
+        return "transactions/s"
     return _TITLES[metric]
 
 
@@ -164,11 +167,11 @@ def evidence_name(name: str) -> str:
     return name.replace("_", " ")
 
 
-def phase_text(phase: Phase) -> str:
-    """`randread 4k, depth 32, 4 jobs, 1 GiB each`."""
+def phase_text(phase: Phase, job: str = "job", together: str = "") -> str:
+    """`randread 4k, depth 32, 4 jobs, 1 GiB each`; `together`: of what the size is, if not each."""
     mixed = f" {phase.read_share}/{100 - phase.read_share}" if phase.read_share else ""
-    jobs = count_text(phase.numjobs, "job")
-    each = " each" if phase.numjobs > 1 else ""
+    jobs = count_text(phase.numjobs, job)
+    each = together or (" each" if phase.numjobs > 1 else "")
     if phase.sharing is not None:
         each = " shared"
     fsync = f", fsync every {phase.fsync}" if phase.fsync else ""
@@ -192,6 +195,14 @@ def recorded_text(recorded: Recorded) -> str:
     return f"imported from {recorded.tool}: {' '.join(options) or 'unknown settings'}"
 
 
+# What the scripts of pgbench do.
+DATABASE_WORK = {
+    Pattern.RANDRW: "transactions of a bank (TPC-B)",
+    Pattern.RANDWRITE: "updates of accounts",
+    Pattern.RANDREAD: "reads of accounts",
+}
+
+
 def workload_text(workload: Workload) -> str:
     """Describe the load of a workload in a sentence without a full stop."""
     if workload.recorded:
@@ -209,6 +220,14 @@ def workload_text(workload: Workload) -> str:
         size = format_size(sum(phase.size for phase in workload.phases))
         lasts = format_duration(workload.runtime_s)
         return f"zfs send | zfs receive of {size}, whole streams for {lasts}{ramp}"
+    if workload.database:
+        (phase,) = workload.phases
+        connections = count_text(phase.numjobs, "connection")
+        lasts = format_duration(workload.runtime_s)
+        size = format_size(phase.size)
+        return f"pgbench, {DATABASE_WORK[phase.pattern]}, {connections}, {size}, {lasts}{ramp}"
+    if workload.engine is EngineChoice.SYSBENCH:
+        phases = f"sysbench fileio, {phase_text(workload.phases[0], 'thread', ' in all')}"
     each = " each" if len(workload.phases) > 1 else ""
     cache = "direct" if workload.direct else "through the page cache"
     return f"{phases}; {cache}, {format_duration(workload.runtime_s)}{ramp}{each}"
@@ -304,6 +323,8 @@ OP_NOUNS = {
     Op.READ: "reads",
     Op.TRIM: "trims",
     Op.TOTAL: "mixed reads and writes",
+    Op.SYNC: "fsyncs",
+    Op.TRANSACTION: "transactions",
     **{stage: stage.value for stage in STAGES},
 }
 
@@ -421,10 +442,13 @@ def where(cell: ComparedCell) -> str:
 
 def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
     """Choose the words for less and for more of the metrics of cells."""
+    cells = tuple(cells)
     metrics = {cell.metric for cell in cells}
     if all(metric.is_latency for metric in metrics):
         return "lower", "higher"
     if metrics == {Metric.IOPS}:
+        if {cell.op for cell in cells} == {Op.TRANSACTION}:
+            return "fewer per second", "more per second"
         return "fewer IOPS", "more IOPS"
     if metrics == {Metric.BANDWIDTH}:
         return "less bandwidth", "more bandwidth"

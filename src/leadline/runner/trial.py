@@ -36,7 +36,7 @@ from leadline.runner.ports import (
     RemoteVolumes,
     problem_from,
 )
-from leadline.runner.prefill import SLOWEST_BPS
+from leadline.runner.prefill import LEAST_BOUND_S, SLOWEST_BPS
 from leadline.runner.prepared import PreparedTarget, RunRequest
 
 
@@ -141,13 +141,16 @@ LIFECYCLE_BOUND_S = 3600.0
 def trial_bound_s(workload: Workload, grace_s: float) -> float:
     """Seconds that a trial may take of the engine's own time.
 
-    A ZFS stream is never cut: the last one may begin just before the runtime is over. The stages of
-    a lifecycle have bounds of their own (`ready:` of the cluster).
+    A ZFS stream is never cut: the last one may begin just before the runtime is over. A program
+    with its own data writes it first. The stages of a lifecycle have bounds of their own
+    (`ready:` of the cluster).
     """
     bound_s = workload.duration_s + grace_s * max(1, len(workload.phases))
     if workload.lifecycle:
         return LIFECYCLE_BOUND_S
-    if workload.streams:
+    if workload.own_data:
+        bound_s += LEAST_BOUND_S
+    if workload.streams or workload.own_data:
         bound_s += sum(phase.size for phase in workload.phases) / SLOWEST_BPS
     return bound_s
 
@@ -221,7 +224,7 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
     # A user's own job file lays out files in its own way, so its extent is unknown.
     return _Conditions(
         cache_drop=drop,
-        extent=None if cell.workload.job_file or cell.workload.lifecycle else extent,
+        extent=None if cell.workload.job_file or cell.workload.own_data else extent,
         round_trips=round_trips,
     )
 

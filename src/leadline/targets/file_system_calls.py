@@ -76,8 +76,8 @@ def remove(
     path: str, mark: str, token: str, generated: Sequence[str], names: Sequence[str]
 ) -> Mapping[str, Any]:
     """Remove a folder with the file `mark`, the files in `names` and those whose name begins and
-    ends as `generated` says. Return what prevents it: `kept` for the mark of another owner, the
-    names of `foreign` files."""
+    ends as `generated` says, which may be a folder of a benchmark program. Return what prevents it:
+    `kept` for the mark of another owner, the names of `foreign` files."""
     folder = Path(path)
     if not folder.is_dir() or folder.is_symlink():
         _keep_removed(folder)
@@ -88,7 +88,11 @@ def remove(
     known = {*names, mark}
     for entry in list(folder.iterdir()):
         own = entry.name.startswith(prefix) and entry.name.endswith(suffix)
-        if own or entry.name in known:
+        if own and entry.is_dir() and not entry.is_symlink():
+            from shutil import rmtree  # takes long to import
+
+            rmtree(entry)
+        elif own or entry.name in known:
             entry.unlink()
     foreign = sorted(entry.name for entry in folder.iterdir())
     if not foreign:

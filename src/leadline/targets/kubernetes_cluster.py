@@ -105,7 +105,18 @@ class OpenKubernetes:
         checked once."""
         needed = rules if self.settings.namespace else (*NAMESPACE_RULES, *rules)
         new = [rule for rule in needed if rule not in self._checked]
-        require(self.connection, new, self.settings.namespace or "")
+        try:
+            require(self.connection, new, self.settings.namespace or "")
+        except LeadlineError as error:
+            if self.settings.namespace or error.kind is not errors.KUBERNETES_DENIED:
+                raise
+            project = self.connection.project
+            usual = f", for instance {project!r}, that of the context" if project else ""
+            hint = (
+                "a run makes its own namespace; name one that this user may use with --namespace"
+                f"{usual}. Otherwise {error.hint}"
+            )
+            raise LeadlineError(error.kind, error.fact, context=error.context, hint=hint) from error
         self._checked.update(new)
 
     def register_security(self, security: PodSecurity) -> None:

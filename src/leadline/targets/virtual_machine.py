@@ -24,9 +24,13 @@ from leadline.connect.kubernetes.machines import (
     read_placement,
 )
 from leadline.connect.kubernetes.objects import labels_of
-from leadline.connect.kubernetes.permissions import RUN_RULES, VM_RULES
+from leadline.connect.kubernetes.permissions import RUN_RULES, VM_RULES, Rule
 from leadline.connect.kubernetes.pods import PodSecurity
-from leadline.connect.kubernetes.survey import require_imports, require_kubevirt
+from leadline.connect.kubernetes.survey import (
+    require_data_source,
+    require_imports,
+    require_kubevirt,
+)
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -38,6 +42,39 @@ from leadline.targets.kubernetes_cluster import OpenKubernetes
 _SHORT_S = 60.0
 # Permissions that machines do not need: they execute commands by their console.
 _NO_PODS = ("jobs.batch", "pods/exec")
+
+
+def require_machines(cluster: OpenKubernetes, target: str) -> VmSettings:
+    """Return the settings of the cluster's virtual machines. Raises LeadlineError without settings,
+    without KubeVirt, or without CDI where it makes the boot disk."""
+    settings, where = cluster.settings.vm, [f"target {target!r}"]
+    if settings is None:
+        raise LeadlineError(
+            errors.TARGET_INVALID,
+            "virtual machines need an image to boot from",
+            context=where,
+            hint="name one with --vm-image, or in the plan: `vm: {boot: {container_disk: ...}}`"
+            " of the cluster",
+        )
+    require_kubevirt(cluster.connection, where)
+    boot = settings.boot
+    if boot.imported:
+        require_imports(cluster.connection, where)
+    if boot.data_source is not None:
+        source = boot.data_source
+        try:
+            require_data_source(cluster.connection, source, where)
+        except LeadlineError as error:
+            if error.kind is not errors.KUBERNETES_DENIED:
+                raise
+            cluster.note(f"this user may not read the DataSource {source}: its state is unknown")
+    return settings
+
+
+def machine_rules(settings: VmSettings) -> tuple[Rule, ...]:
+    """Return the permissions for virtual machines, with those of CDI where it makes boot disks."""
+    imports = settings.boot.imported
+    return tuple(rule for rule in VM_RULES if imports or "datavolumes" not in rule.resource)
 
 
 class VirtualMachineTarget(KubernetesTarget):
@@ -55,27 +92,13 @@ class VirtualMachineTarget(KubernetesTarget):
     @property
     def _settings(self) -> VmSettings:
         settings = self.cluster.settings.vm
-        if settings is None:
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                "virtual machines need an image to boot from",
-                context=[f"target {self.name!r}"],
-                hint="name one with --vm-image, or in the plan: `vm: {boot: {container_disk: ...}}`"
-                " of the cluster",
-            )
+        assert settings is not None, "inspect comes first"
         return settings
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        where = [f"target {self.name!r}"]
-        settings = self._settings
-        require_kubevirt(self.cluster.connection, where)
-        if settings.boot.container_disk is None:
-            require_imports(self.cluster.connection, where)
+        settings = require_machines(self.cluster, self.name)
         rules = tuple(rule for rule in RUN_RULES if rule.qualified not in _NO_PODS)
-        imports = settings.boot.container_disk is None
-        self.cluster.require(
-            (*rules, *(rule for rule in VM_RULES if imports or "datavolumes" not in rule.resource))
-        )
+        self.cluster.require((*rules, *machine_rules(settings)))
         self._volumes.inspect(footprint, asked=VolumeMode.BLOCK)
         # KubeVirt makes the pods of machines, with the privileges that they need.
         self.cluster.register_security(PodSecurity.PRIVILEGED)
@@ -163,7 +186,7 @@ class VirtualMachineTarget(KubernetesTarget):
                 kind="vm",
                 name=name_of(instance),
                 node=read_placement(instance).node,
-                image=boot.container_disk or boot.url or boot.claim or "",
+                image=boot.text,
                 cores=preset.cores,
                 memory_bytes=preset.memory_bytes,
                 io_threads=self._settings.io_threads if threads is None else threads,

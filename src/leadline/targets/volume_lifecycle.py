@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,24 @@ from leadline.connect.kubernetes.lifecycle import (
     snapshot_classes,
 )
 from leadline.connect.kubernetes.objects import get_object, labels_of
-from leadline.connect.kubernetes.permissions import LIFECYCLE_RULES, RUN_RULES
+from leadline.connect.kubernetes.permissions import (
+    LIFECYCLE_RULES,
+    RUN_RULES,
+    VM_LIFECYCLE_RULES,
+)
 from leadline.connect.kubernetes.pods import ROOT, PodSecurity, RunnerJob
 from leadline.connect.kubernetes.survey import find_class, keeps_volumes
 from leadline.errors import LeadlineError
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.plan.target_url import VolumeMode
+from leadline.plan.target_url import RunnerKind, VolumeMode
 from leadline.runner.ports import VolumeClaims, Watch
 from leadline.targets.kubernetes import DEADLINE_S, KubernetesTarget
 from leadline.targets.kubernetes_cluster import OpenKubernetes
+from leadline.targets.virtual_machine import machine_rules, require_machines
+
+_NO_IMAGE = "no image is named for the pods that read the copies (`image:`)"
 
 
 class LifecycleTarget(KubernetesTarget):
@@ -46,16 +54,26 @@ class LifecycleTarget(KubernetesTarget):
         self._owner = ""
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
-        settings = self.cluster.settings
-        self.cluster.require((*RUN_RULES, *LIFECYCLE_RULES))
-        self._volumes.inspect(footprint, asked=self._request.mode or VolumeMode.FILESYSTEM)
+        rules, mode = (*RUN_RULES, *LIFECYCLE_RULES), self._request.mode or VolumeMode.FILESYSTEM
+        security, size = PodSecurity.BASELINE, self._request.runner_size(self.cluster.settings)
+        if self._in_guests:
+            machines = require_machines(self.cluster, self.name)
+            rules, mode = (*rules, *machine_rules(machines), *VM_LIFECYCLE_RULES), VolumeMode.BLOCK
+            # KubeVirt makes the pods of machines, with the privileges that they need.
+            security = PodSecurity.PRIVILEGED
+        self.cluster.require(rules)
+        self._volumes.inspect(footprint, asked=mode)
         if self._volumes.mode is VolumeMode.BLOCK:
             # A raw device may need user 0, which the strictest level forbids.
-            self.cluster.register_security(PodSecurity.BASELINE)
+            self.cluster.register_security(security)
         self._require_snapshot_class()
         self._volumes.require_quota(
-            cores=settings.cpu, memory_bytes=settings.memory, claimed_bytes=claimed_bytes
+            cores=size.cores, memory_bytes=size.memory_bytes, claimed_bytes=claimed_bytes
         )
+
+    @property
+    def _in_guests(self) -> bool:
+        return self._request.runner is RunnerKind.VM
 
     def _require_snapshot_class(self) -> None:
         """Raise LeadlineError(`class-unsuitable`) where the named VolumeSnapshotClass does not
@@ -103,20 +121,26 @@ class LifecycleTarget(KubernetesTarget):
 
     def _start(self) -> None:
         name, token = self._note_created()
-        connection, volumes = self.cluster.connection, self._volumes
+        connection, volumes, settings = (
+            self.cluster.connection,
+            self._volumes,
+            self.cluster.settings,
+        )
         block = volumes.mode is VolumeMode.BLOCK
+        # Pods read the copies of volumes that machines use.
+        pods = replace(self._request, runner=RunnerKind.POD, cores=None, memory_bytes=None)
         runner = RunnerJob(
             name=name,
             namespace=self._namespace,
             labels=labels_of(self._run, token, self._number),
             storage_class=volumes.storage_class,
-            request=self._request,
+            request=pods if self._in_guests else self._request,
             mode=volumes.mode,
             size_bytes=volumes.size_bytes,
             deadline_s=self._deadline_s,
             user=ROOT if block else self.cluster.pod_user,
         )
-        owner = create_owner(connection, runner, self.cluster.settings)
+        owner = create_owner(connection, runner, settings)
         found = self._class
         snapshot_class, unsupported = lifecycle_support(
             found,
@@ -124,17 +148,20 @@ class LifecycleTarget(KubernetesTarget):
             snapshot_classes(connection),
             wanted=self._request.snapshot_class,
         )
+        if settings.image is None:
+            unsupported |= dict.fromkeys((Op.RESTORE, Op.CLONE), _NO_IMAGE)
         self._owner = name
         self._claims_location = VolumeClaims(
             objects=LifecycleObjects(
                 connection=connection,
-                settings=self.cluster.settings,
+                settings=settings,
                 runner=runner,
                 owner=owner,
+                machine=self._request if self._in_guests else None,
             ),
             stem=name,
             count=self._request.count,
-            bound_s=self.cluster.settings.ready_s,
+            bound_s=settings.ready_s,
             provisioner=str(found.provisioner),
             immediate=found.volumeBindingMode != "WaitForFirstConsumer",
             keeps_volumes=keeps_volumes(found),

@@ -405,8 +405,12 @@ def test_runs_are_found_by_id_prefix_path_and_age(tmp_path: Path) -> None:
     assert find_run("@latest", folder).path.name == "perf-20260102-000000-2"
     assert find_run("@previous", folder).path.name == "perf-20260102-000000"
     assert find_run(str(folder / "perf-20260101-000000"), tmp_path).complete is False
+    for name in ("perf-20260103-000000-release", "perf-20260104-000000-release"):
+        new_writer(folder / name, plan).close()
+        assert find_run("release", folder).path.name == name
     for wrong, said in [
-        ("perf-2026", "beginning of 3 runs"),
+        ("perf-2026", "beginning of 5 runs"),
+        ("lease", "there is no run 'lease'"),
         ("nothing", "there is no run 'nothing'"),
         (f"{tmp_path}/target", "is no archive"),
     ]:

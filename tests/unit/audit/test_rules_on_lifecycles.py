@@ -53,6 +53,18 @@ def test_stage_failed_fires_as_an_error_of_its_stage() -> None:
     assert "lost 2" in finding.message
 
 
+def test_clock_offset_fires_for_a_boot_whose_end_is_known_coarsely() -> None:
+    entries = lifecycles.lines(1, {"vm-boot": 4.0}, guests=True)
+    assert not [one for one in findings(clock_offset, entries) if one.op is not None]
+    for entry in entries:
+        if entry["line"] == "first-io":
+            entry["answered_s"] += 1.0
+    (finding,) = [one for one in findings(clock_offset, entries) if one.op is Op.VM_BOOT]
+    assert finding.severity is Severity.WARNING
+    assert finding.evidence["uncertainty_s"] == pytest.approx(0.6)
+    assert "the end of a boot" in finding.message.lower()
+
+
 def test_stage_unsupported_fires_once_for_each_reason() -> None:
     unsupported = {"expand": "no", "snapshot": "no CSI driver", "clone": "no CSI driver"}
     found = findings(stage_unsupported, unsupported=unsupported)

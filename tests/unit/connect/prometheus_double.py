@@ -1,4 +1,4 @@
-"""A double of Prometheus: the instant query of its HTTP API, on loopback, with answers of a test.
+"""A double of Prometheus: the instant query of its HTTP API, with answers of a test.
 
 `tests/real/test_guard.py` has the same limits on a real Prometheus.
 """
@@ -41,7 +41,7 @@ class PrometheusDouble:
 
 
 @contextmanager
-def prometheus_double() -> Iterator[PrometheusDouble]:
+def prometheus_double(address: str = "127.0.0.1") -> Iterator[PrometheusDouble]:
     double = PrometheusDouble()
 
     class Handler(BaseHTTPRequestHandler):
@@ -60,8 +60,8 @@ def prometheus_double() -> Iterator[PrometheusDouble]:
         def log_message(self, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    double.url = f"http://127.0.0.1:{server.server_port}"
+    server = ThreadingHTTPServer((address, 0), Handler)
+    double.url = f"http://{address}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

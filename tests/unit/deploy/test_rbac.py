@@ -28,6 +28,8 @@ SURVEYING = {
 }
 # Asked for by CDI's webhook on behalf of the API server, not by our code.
 CLONING = {("cdi.kubevirt.io", "datavolumes/source", "create")}
+# A golden image is in another namespace than the run.
+GOLDEN = {("cdi.kubevirt.io", "datasources", "get"), ("cdi.kubevirt.io", "datasources", "list")}
 
 
 def _roles(name: str) -> list[dict[str, Any]]:
@@ -78,12 +80,13 @@ def test_volumes_that_pods_share() -> None:
 
 def test_the_lifecycle_of_volumes() -> None:
     (role,) = _roles("volume-lifecycle.yaml")
-    assert _granted(role) == _asked(permissions.LIFECYCLE_RULES)
+    asked = permissions.LIFECYCLE_RULES + permissions.VM_LIFECYCLE_RULES
+    assert _granted(role) == _asked(asked)
 
 
 def test_a_run_in_virtual_machines() -> None:
     (role,) = _roles("run-vm.yaml")
-    assert _granted(role) == _asked(permissions.VM_RULES) | CLONING
+    assert _granted(role) == _asked(permissions.VM_RULES) | CLONING | GOLDEN
 
 
 def test_the_inventory_reads_the_kinds_that_it_knows_and_no_others() -> None:

@@ -55,7 +55,7 @@ def test_the_plan_is_run_with_further_arguments_as_they_are(programs: Path) -> N
     assert _run(programs, "--name", "two words") == (0, [f"{RUN} --name two words"], "")
 
 
-@pytest.mark.parametrize("status", [0, 1, 4])
+@pytest.mark.parametrize("status", [0, 1, 4, 7])
 def test_archives_are_copied_whatever_came_of_the_run(programs: Path, status: int) -> None:
     told = _run(programs, LEADLINE_ENDS=str(status), S3_DESTINATION="bucket/folder")
     ended, (_, copied), said = told
@@ -65,15 +65,47 @@ def test_archives_are_copied_whatever_came_of_the_run(programs: Path, status: in
     assert "copied /results" in said
 
 
-@pytest.mark.parametrize(("status", "told"), [(0, 3), (4, 4)])
+@pytest.mark.parametrize(("status", "told"), [(0, 3), (4, 4), (7, 7)])
 def test_a_copy_that_fails_is_told_and_does_not_hide_the_run(
     programs: Path, status: int, told: int
 ) -> None:
     ended, _, said = _run(
-        programs, LEADLINE_ENDS=str(status), RCLONE_ENDS="7", S3_DESTINATION="bucket"
+        programs, LEADLINE_ENDS=str(status), RCLONE_ENDS="5", S3_DESTINATION="bucket"
     )
     assert ended == told
     assert "could not be copied to s3:bucket" in said
+
+
+@pytest.mark.parametrize(
+    ("run", "copy", "judgement", "status", "judged"),
+    [
+        (0, 0, 0, 0, True),
+        (0, 0, 5, 5, True),
+        (0, 1, 0, 3, True),
+        (0, 1, 1, 1, True),
+        (1, 0, 5, 1, True),
+        (4, 0, 0, 4, False),
+    ],
+)
+def test_a_complete_run_is_judged_behind_its_copy(
+    programs: Path, run: int, copy: int, judgement: int, status: int, judged: bool
+) -> None:
+    """`run`, `copy` and `judgement` are exit statuses."""
+    beside = programs.parent / "etc"
+    beside.mkdir()
+    script = beside / "run.sh"
+    script.write_bytes(SCRIPT.read_bytes())
+    (beside / "judge.sh").write_text(f"echo judge >>calls; exit {judgement}\n")
+    ended = subprocess.run(
+        ["sh", str(script)],
+        cwd=programs.parent,
+        env=_environment(
+            programs, LEADLINE_ENDS=str(run), RCLONE_ENDS=str(copy), S3_DESTINATION="bucket"
+        ),
+    )
+    calls = (programs.parent / "calls").read_text().splitlines()
+    assert ended.returncode == status
+    assert [call.partition(" ")[0] for call in calls] == ["leadline", "rclone"] + ["judge"] * judged
 
 
 def test_sigterm_goes_to_the_run_which_is_waited_for_and_copied(programs: Path) -> None:

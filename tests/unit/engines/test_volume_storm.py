@@ -15,20 +15,23 @@ from lightkube.resources.storage_v1 import CSIDriver, StorageClass
 
 from leadline import errors
 from leadline.connect.kubernetes import lifecycle
-from leadline.engines import volume_storm
+from leadline.engines import volume_storm, volume_users, volume_waits
 from leadline.errors import LeadlineError
 from leadline.formats.volume_lifecycle import (
+    FirstIo,
     LifecycleReport,
     LifecycleRequest,
+    Role,
     read_volume_lifecycle,
 )
 from leadline.metrics import STAGES, Op
-from leadline.plan.target_url import VolumeMode
+from leadline.plan.target_url import RunnerKind, VolumeMode, VolumeRequest
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import VolumeClaims
 from leadline.targets.volume_lifecycle import lifecycle_support
 
 DRIVER = "csi.example"
+OF_GUESTS = {Op.VM_START, Op.VM_BOOT}
 GIB = 1 << 30
 Report = Callable[[str, dict[str, Any]], None]
 
@@ -36,9 +39,11 @@ Report = Callable[[str, dict[str, Any]], None]
 @dataclass(kw_only=True)
 class ControlPlane:
     """Objects by kind and name. `stuck` are claims that are never provisioned, `held` claims with a
-    finalizer, by the end of their names."""
+    finalizer, `unbooted` claims of machines that stay pending, by the end of their names."""
 
     stuck: tuple[str, ...] = ()
+    unbooted: tuple[str, ...] = ()
+    machine: VolumeRequest | None = None
     held: tuple[str, ...] = ()
     empty_copies: bool = False
     driver: str = DRIVER
@@ -110,6 +115,21 @@ class ControlPlane:
         running = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
         self.put(lifecycle.POD, name, spec={"nodeName": "node-1"}, status=running)
 
+    def create_machine(
+        self, name: str, labels: Mapping[str, str], claim: str, content: str, data_bytes: int
+    ) -> None:
+        self.put(lifecycle.INSTANCE, name, labels, status={"phase": "Pending"})
+        self.objects[lifecycle.MACHINE, name] = {"metadata": {"name": name}}
+        launcher = {**labels, "kubevirt.io": "virt-launcher"}
+        self.create_pod(f"virt-launcher-{name}-x", launcher, claim, content, data_bytes)
+        if not claim.endswith(self.unbooted or ("-",)):
+            self.put(lifecycle.INSTANCE, name, status={"phase": "Running"})
+
+    def delete_machine(self, name: str) -> None:
+        self.objects.pop((lifecycle.MACHINE, name), None)
+        self.remove(lifecycle.POD, f"virt-launcher-{name}-x")
+        self.remove(lifecycle.INSTANCE, name)
+
     def create_snapshot(
         self, name: str, labels: Mapping[str, str], claim: str, snapshot_class: str
     ) -> None:
@@ -162,15 +182,28 @@ def storm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Life
         def got(connection: Any, kind: Any, resource: str, name: str, *rest: Any) -> Any:
             return plane.objects.get((kind, name))
 
-        for name, double in {
-            "Watches": Watches,
-            "PodShell": Shell,
-            "get_object": got,
-            "list_owned": owned,
-            "events_of": lambda *_: [],
-            "_LOOK_AGAIN_S": 0.1,
-        }.items():
-            monkeypatch.setattr(volume_storm, name, double)
+        class GuestShell(Shell):
+            def __init__(self, link: Any, name: str, *rest: Any) -> None:
+                self.pod = name.rpartition(" ")[2]
+
+            def meet(self, *bounds: Any) -> None:
+                return
+
+            def run(self, script: str, path: str, *, bound_s: float, output: Any) -> None:
+                output(f"60.5\n1000.1 1000.2 {plane.contents[self.pod]}\n60.1\n".encode())
+
+        for module, name, double in (
+            (volume_storm, "Watches", Watches),
+            (volume_users, "PodShell", Shell),
+            (volume_users, "ConsoleLink", lambda *_: SimpleNamespace(close=lambda: None)),
+            (volume_users, "ConsoleShell", GuestShell),
+            (volume_storm, "get_object", got),
+            (volume_waits, "get_object", got),
+            (volume_storm, "list_owned", owned),
+            (volume_waits, "events_of", lambda *_: []),
+            (volume_waits, "_LOOK_AGAIN_S", 0.1),
+        ):
+            monkeypatch.setattr(module, name, double)
         settings: dict[str, Any] = {
             "bound_s": 1.0,
             "immediate": False,
@@ -211,13 +244,47 @@ def storm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Life
 def test_every_volume_goes_through_every_stage(storm: Callable[..., LifecycleReport]) -> None:
     plane = ControlPlane()
     report = storm(plane)
+    stages = [stage for stage in STAGES if stage not in OF_GUESTS]
     assert {stage: len(samples) for stage, samples in report.stages.items()} == dict.fromkeys(
-        STAGES, 3
+        stages, 3
     )
     assert report.failures == {}
     assert {kind for kind, _ in plane.objects} <= {lifecycle.ATTACHMENT}
     assert "claim restored-1 of VolumeSnapshot" in plane.asked
     assert "claim cloned-3 of PersistentVolumeClaim" in plane.asked
+
+
+def test_guests_use_new_volumes_and_pods_read_the_copies(
+    storm: Callable[..., LifecycleReport],
+) -> None:
+    plane = ControlPlane(machine=VolumeRequest(runner=RunnerKind.VM))
+    report = storm(plane)
+    assert {stage: len(samples) for stage, samples in report.stages.items()} == dict.fromkeys(
+        STAGES, 3
+    )
+    assert report.failures == {}
+    assert report.record.runner == "vm"
+    reported = [line for line in report.lines if isinstance(line, FirstIo)]
+    assert {(line.role, line.uptime_s) for line in reported} == {
+        (Role.NEW, 60.1),
+        (Role.RESTORED, None),
+        (Role.CLONED, None),
+    }
+    # 0.4 s of uptime between start and answer.
+    assert {round(line.now_s - line.started_s, 6) for line in reported} == {0.4}
+    assert {kind for kind, _ in plane.objects} <= {lifecycle.ATTACHMENT}
+
+
+def test_a_machine_that_does_not_start_is_named_and_the_others_go_on(
+    storm: Callable[..., LifecycleReport],
+) -> None:
+    plane = ControlPlane(machine=VolumeRequest(runner=RunnerKind.VM), unbooted=("new-2",))
+    report = storm(plane)
+    (failed,) = report.failures[Op.VM_START]
+    assert failed.volume == 2
+    assert "the machine is Pending" in failed.reason
+    assert [sample.volume for sample in report.stages[Op.READY]] == [1, 3]
+    assert {kind for kind, _ in plane.objects} <= {lifecycle.ATTACHMENT}
 
 
 def test_stages_that_the_class_lacks_are_left_out(storm: Callable[..., LifecycleReport]) -> None:

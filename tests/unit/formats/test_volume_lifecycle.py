@@ -26,9 +26,30 @@ def first(stage: Op, entries: list[Entry] | None = None, **fields: object) -> fl
     return lifecycles.report(entries, **fields).stages[stage][0].seconds
 
 
+OF_GUESTS = (Op.VM_START, Op.VM_BOOT)
+
+
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage is not Op.READY])
 def test_each_stage_takes_what_its_lines_say(stage: Op) -> None:
-    assert first(stage) == pytest.approx(SECONDS[stage.value])
+    entries = lifecycles.lines(guests=stage in OF_GUESTS)
+    assert first(stage, entries) == pytest.approx(SECONDS[stage.value])
+
+
+def test_stages_of_guests_are_not_in_a_trial_with_pods() -> None:
+    assert not lifecycles.report().stages.keys() & set(OF_GUESTS)
+
+
+def test_a_volume_of_a_guest_is_ready_when_the_guest_has_written() -> None:
+    before = ("place", "provision", "bind", "attach", "mount", "vm-start", "vm-boot", "first-io")
+    entries = lifecycles.lines(guests=True)
+    assert first(Op.READY, entries) == pytest.approx(sum(SECONDS[stage] for stage in before))
+
+
+def test_a_guest_that_never_reported_has_no_boot() -> None:
+    entries = [one for one in lifecycles.lines(1, guests=True) if one["line"] != "first-io"]
+    stages = lifecycles.report(entries, runner="vm").stages
+    assert Op.VM_START in stages
+    assert not stages.keys() & {Op.VM_BOOT, Op.FIRST_IO, Op.READY}
 
 
 def test_a_volume_is_ready_when_its_first_io_is_done_on_this_clock() -> None:
@@ -104,7 +125,7 @@ def write(folder: Path, entries: list[Entry]) -> None:
 
 
 def test_as_an_output_each_stage_is_an_operation(tmp_path: Path) -> None:
-    write(tmp_path, lifecycles.lines(25))
+    write(tmp_path, lifecycles.lines(25, guests=True))
     derived = derive(read_output(TOOL, tmp_path))
     assert [operation.op for operation in derived.operations] == list(STAGES)
     provision = derived.operations[1]

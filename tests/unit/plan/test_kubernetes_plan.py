@@ -190,14 +190,14 @@ def test_the_command_line_wins_over_the_plan_and_leaves_the_rest(tmp_path: Path)
         ),
         (
             "clusters: {k: {kubernetes: {vm: {boot: {}}}}}\ntargets: ['storageclass:a']",
-            "needs exactly one of container_disk, url and claim",
+            "needs exactly one of container_disk, url, claim and data_source",
         ),
         (
             (
                 "clusters: {k: {kubernetes: {vm: {boot: {url: x, claim: a/b}}}}}\n"
                 "targets: ['storageclass:a']"
             ),
-            "needs exactly one of container_disk, url and claim",
+            "needs exactly one of container_disk, url, claim and data_source",
         ),
         (
             (

@@ -1,7 +1,8 @@
 #!/bin/sh
-# One scheduled run: leadline, then the copy of its archives. The status is that of the run, or 3 if
-# only the copy failed. As the first process of the container it forwards SIGTERM and waits: Leadline
-# needs the time to remove its objects from the cluster.
+# One scheduled run: leadline, then the copy of its archives and, after a complete run, the commands that
+# judge it. The status is that of the run, else that of the judgement, else 3 if only the copy failed; the
+# Job depends on 7, of a run that its guard stopped. As the first process of the container it forwards
+# SIGTERM and waits: Leadline needs the time to remove its objects from the cluster.
 set -u
 
 child='' asked=''
@@ -19,6 +20,7 @@ while kill -0 "$child" 2>/dev/null; do
 done
 # A further signal does not end the copy. Later child processes do not inherit an ignored signal.
 trap : TERM INT
+copied=0
 
 if [ -n "${S3_DESTINATION:-}" ]; then
     # A finished archive does not change, but --resume changes one: checksums detect that.
@@ -26,7 +28,16 @@ if [ -n "${S3_DESTINATION:-}" ]; then
         echo "copied $LEADLINE_RUNS to s3:$S3_DESTINATION" >&2
     else
         echo "error: the archives could not be copied to s3:$S3_DESTINATION; they are still in $LEADLINE_RUNS" >&2
-        [ "$status" != 0 ] || status=3
+        copied=3
     fi
 fi
+judged=0 judge=$(dirname "$0")/judge.sh
+# 1: a complete run, of which the audit refuses some numbers.
+if [ "$status" -le 1 ] && [ -e "$judge" ]; then
+    sh "$judge"
+    judged=$?
+fi
+for ended in $judged $copied; do
+    [ "$status" != 0 ] || status=$ended
+done
 exit "$status"

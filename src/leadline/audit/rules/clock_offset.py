@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from leadline.audit.evidence import TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
-from leadline.formats.volume_lifecycle import LifecycleReport, Role, ready_at
+from leadline.formats.volume_lifecycle import LifecycleReport, Role, uncertainty_s
 from leadline.metrics import Op
 from leadline.units import format_duration
 
 LEAST_S = 1.0
 UNCERTAIN = 0.1
+# Stages that end on a node or in a guest, and what ends them.
+_REPORTED = {Op.READY: "first I/O", Op.VM_BOOT: "boot"}
 
 
 @rule(
@@ -39,21 +41,22 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
 
 
 def _uncertain(report: LifecycleReport) -> Iterator[RuleFinding]:
-    """Yield a finding where the end of `ready`, reported by a node, is uncertain by a large share
-    of the duration."""
-    shares = []
-    for sample in report.stages.get(Op.READY, ()):
-        found = ready_at(report.timelines[Role.NEW, sample.volume])
-        if found is not None and sample.seconds > 0:
-            shares.append((found[1] / sample.seconds, found[1]))
-    worst = max(shares, default=(0.0, 0.0))
-    if worst[0] > UNCERTAIN:
-        yield RuleFinding(
-            severity=Severity.WARNING,
-            op=Op.READY,
-            latency_only=True,
-            evidence={"uncertainty_s": worst[1], "uncertain_share": worst[0]},
-            message=f"The end of a first I/O is known within {format_duration(worst[1])}, which is "
-            f"{worst[0]:.0%} of the time until the volume was ready.",
-            remedy="Run Leadline nearer to the cluster: the API server took long to answer.",
-        )
+    """Yield a finding for each stage whose end, reported by a pod or guest, is uncertain by a large
+    share of the duration."""
+    for stage, end in _REPORTED.items():
+        shares = []
+        for sample in report.stages.get(stage, ()):
+            uncertain_s = uncertainty_s(report.timelines[Role.NEW, sample.volume])
+            if sample.seconds > 0:
+                shares.append((uncertain_s / sample.seconds, uncertain_s))
+        worst = max(shares, default=(0.0, 0.0))
+        if worst[0] > UNCERTAIN:
+            yield RuleFinding(
+                severity=Severity.WARNING,
+                op=stage,
+                latency_only=True,
+                evidence={"uncertainty_s": worst[1], "uncertain_share": worst[0]},
+                message=f"The end of a {end} is known within {format_duration(worst[1])}, which is "
+                f"{worst[0]:.0%} of the time of the stage {stage.value}.",
+                remedy="Run Leadline nearer to the cluster: the API server took long to answer.",
+            )

@@ -23,6 +23,8 @@ def check(evidence: CellEvidence) -> Iterator[RuleFinding]:
         yield from _without_disk(trial)
         if trial.record is None or trial.imported:
             continue  # earlier writes of an imported run are unknown
+        if trial.cell is not None and trial.cell.workload.own_data:
+            continue  # the program wrote all that it reads
         reading = (job for job in trial.jobs if job.job.options.file_op is None)
         if not any(job.operation(Op.READ) for job in reading):
             continue

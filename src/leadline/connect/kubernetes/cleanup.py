@@ -32,8 +32,12 @@ from leadline.connect.kubernetes.lifecycle import (
     list_owned,
 )
 from leadline.connect.kubernetes.machines import (
+    IMPORTS,
     MACHINES,
+    DataVolume,
+    Object,
     VirtualMachine,
+    data_volume_names,
     format_conditions,
     instances_of,
     machines_of,
@@ -71,14 +75,16 @@ class Removal:
     go_on: Callable[[], None] = field(default=lambda: None)
 
     def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job, and everything with its token: pods, snapshots, claims and their volumes. A
-        Job with another token stays."""
+        """Remove a Job, and everything with its token: pods, machines, snapshots, claims and their
+        volumes. A Job with another token stays."""
+        machines = if_allowed(lambda: machines_of(self.connection, namespace, token))
         volumes = self._volumes(namespace, token)
         contents = self._snapshot_contents(namespace, {TOKEN: token})
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
         if found is not None and _label(found, TOKEN) == token:
             self._delete(Job, "jobs.batch", name, namespace)
         return (
+            *(self._wait_for_machines(namespace, name, token, machines) if machines else ()),
             *self._wait_for_snapshots(contents),
             *self._wait_until_gone(namespace, token, volumes),
         )
@@ -87,18 +93,34 @@ class Removal:
         """Remove the virtual machines of a token, whose names begin with `name`, with everything
         that they own, and wait until they and their volumes are gone."""
         volumes = self._volumes(namespace, token)
-        left = machines_of(self.connection, namespace, token)
-        for machine in left:
+        machines = machines_of(self.connection, namespace, token)
+        for machine in machines:
             self._delete(VirtualMachine, MACHINES, name_of(machine), namespace)
+        problems = self._wait_for_machines(namespace, name, token, machines)
+        return problems or self._wait_until_gone(namespace, token, volumes)
+
+    def _wait_for_machines(
+        self, namespace: str, name: str, token: str, machines: Sequence[Object]
+    ) -> tuple[str, ...]:
+        """Wait until machines, their instances and their boot disks are gone."""
+        disks = [disk for machine in machines for disk in data_volume_names(machine)]
+        left: list[Object] = []
         for _ in poll(self.bound_s, self.go_on):
             left = [
                 *machines_of(self.connection, namespace, token),
                 *instances_of(self.connection, namespace, token),
             ]
+            if left:
+                continue
+            found = (
+                get_object(self.connection, DataVolume, IMPORTS, disk, namespace) for disk in disks
+            )
+            left = [volume.to_dict() for volume in found if volume is not None]
             if not left:
-                return self._wait_until_gone(namespace, token, volumes)
+                return ()
         lines = [line for machine in left[:2] for line in format_conditions(machine, 2)]
-        return (f"the virtual machines {name}-* still exist: {'; '.join(lines)}",)
+        names = ", ".join(name_of(one) for one in left[:4]) or f"{name}-*"
+        return (f"virtual machines or their boot disks still exist: {'; '.join([names, *lines])}",)
 
     def namespace(self, name: str, token: str) -> tuple[str, ...]:
         """Remove a namespace that Leadline created, with everything in it."""

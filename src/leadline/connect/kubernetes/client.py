@@ -104,6 +104,12 @@ class Connection:
     def context(self) -> str:
         return str(self.client.config.context_name)
 
+    @property
+    def project(self) -> str:
+        """The namespace of the context, as `oc project` sets it; empty without one."""
+        context = self._settings["config"].context
+        return str(context.namespace or "") if context else ""
+
     def ask(
         self,
         verb: str,

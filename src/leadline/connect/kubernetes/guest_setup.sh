@@ -1,5 +1,6 @@
 # What cloud-init runs in a guest: the agent first, which can then report a failure of the
-# rest. Arguments: the packages to install where a program is missing. Environment: the proxy.
+# rest. Arguments: the packages to install where a program is missing. Environment: the proxy, and in
+# LEADLINE_PROGRAMS other programs than those of a run with fio.
 home=/run/leadline
 mkdir -p "$home"
 tty=/dev/ttyS0
@@ -23,7 +24,7 @@ start_agent() {
 }
 
 missing() {
-    for one in fio timeout setsid sha256sum gzip tar base64 blockdev; do
+    for one in ${LEADLINE_PROGRAMS-fio timeout setsid sha256sum gzip tar base64 blockdev}; do
         command -v "$one" >/dev/null || printf '%s ' "$one"
     done
 }

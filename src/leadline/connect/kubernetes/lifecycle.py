@@ -1,4 +1,4 @@
-"""Claims, pods and snapshots of the volume lifecycle in a Kubernetes cluster, and their watches.
+"""Claims, pods, machines and snapshots of the volume lifecycle in a cluster, and their watches.
 
 Every object belongs to one Job without pods: with that Job the cluster removes them all, and it
 removes the Job itself some time after its deadline.
@@ -24,6 +24,17 @@ from lightkube.resources.storage_v1 import CSIDriver
 from lightkube.types import CascadeType, PatchType
 
 from leadline.connect.kubernetes.client import Connection, raw_kind
+from leadline.connect.kubernetes.machines import (
+    DEVICES,
+    GROUP,
+    MACHINES,
+    VERSION,
+    RunnerMachine,
+    build_machine,
+    create_seed,
+    user_data,
+)
+from leadline.connect.kubernetes.machines import SCRATCH as GUEST_SCRATCH
 from leadline.connect.kubernetes.objects import create_object, get_object
 from leadline.connect.kubernetes.pods import (
     DEVICE,
@@ -34,7 +45,7 @@ from leadline.connect.kubernetes.pods import (
     claim_spec,
     create_job,
 )
-from leadline.plan.target_url import KubernetesCluster, VolumeMode
+from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest
 
 SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 CONTENTS = "volumesnapshotcontents.snapshot.storage.k8s.io"
@@ -43,6 +54,11 @@ VOLUME = raw_kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=
 POD = raw_kind("", "v1", "pods", "Pod", namespaced=True)
 ATTACHMENT = raw_kind(
     "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False
+)
+SECRET = raw_kind("", "v1", "secrets", "Secret", namespaced=True)
+MACHINE = raw_kind(GROUP, VERSION, "virtualmachines", "VirtualMachine", namespaced=True)
+INSTANCE = raw_kind(
+    GROUP, VERSION, "virtualmachineinstances", "VirtualMachineInstance", namespaced=True
 )
 _GROUP = "snapshot.storage.k8s.io"
 SNAPSHOT = raw_kind(_GROUP, "v1", "volumesnapshots", "VolumeSnapshot", namespaced=True)
@@ -70,6 +86,25 @@ printf '%s %s %s\\n' "$started" "$done" "$(cat "$4.read")" >"$4.part" && mv "$4.
 trap 'exit 0' TERM INT
 while :; do sleep 3600 & wait $!; done
 """
+# In a guest: its disk may come after the process, and its clock may be set.
+GUEST_RESULT = f"{GUEST_SCRATCH}/first-io"
+_GUEST_FIRST_IO = (
+    """
+mkdir -p "${4%/*}"
+until [ -b "$1" ]; do sleep 0.02; done
+read -r uptime idle </proc/uptime
+echo "$uptime" >"$4.uptime"
+"""
+    + _FIRST_IO
+)
+# Answers at once with the uptime, and when the first I/O is done with its times and the uptime
+# before it.
+AWAIT_GUEST_IO = """
+read -r uptime idle </proc/uptime
+echo "$uptime"
+until [ -s "$1" ]; do sleep 0.1; done
+cat "$1" "$1.uptime"
+"""
 # Answers at once with the time, and when the first I/O is done with its times.
 AWAIT_FIRST_IO = """
 date +%s.%N
@@ -83,6 +118,9 @@ def build_owner(runner: RunnerJob, settings: KubernetesCluster) -> Job:
     owns, after the deadline of the runner."""
     spec = build_job(runner, settings).spec
     assert spec is not None
+    pod = cast(PodSpec, spec.template.spec)
+    # The API requires an image, also of a template that no pod is made of.
+    pod.containers[0].image = settings.image or "unused"
     return Job(
         metadata=ObjectMeta(
             name=runner.name, namespace=runner.namespace, labels=dict(runner.labels)
@@ -114,12 +152,14 @@ def create_owner(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleObjects:
     """Makes the objects of one target; `owner` is the Job that they belong to. `runner` has the
-    class, the size, the mode and the user of the volumes."""
+    class, the size, the mode and the user of the volumes. `machine`: the virtual machines that use
+    new volumes; None where pods do."""
 
     connection: Connection
     settings: KubernetesCluster
     runner: RunnerJob
     owner: Mapping[str, Any]
+    machine: VolumeRequest | None = None
 
     @property
     def namespace(self) -> str:
@@ -175,6 +215,34 @@ class LifecycleObjects:
             metadata=cast(ObjectMeta, ObjectMeta.from_dict(self._metadata(name, labels))), spec=pod
         )
         return create_object(self.connection, "pods", wanted, self.namespace)
+
+    def create_machine(
+        self, name: str, labels: Mapping[str, str], claim: str, content: str, data_bytes: int
+    ) -> Any:
+        """Create the virtual machine of a claim, whose guest writes `content` and `data_bytes`."""
+        settings, runner = self.settings.vm, self.runner
+        assert settings is not None
+        assert self.machine is not None
+        asked = RunnerMachine(
+            name=name,
+            namespace=self.namespace,
+            labels={**runner.labels, **labels},
+            storage_class=runner.storage_class,
+            request=self.machine,
+            size_bytes=runner.size_bytes,
+            volume=claim,
+        )
+        does = (DEVICES[self.machine.bus], "write", content, GUEST_RESULT, str(data_bytes))
+        seed = cast(ObjectMeta, ObjectMeta.from_dict(self._metadata(asked.seed, labels)))
+        # First: a launcher pod without its Secret would wait for it.
+        create_seed(self.connection, seed, user_data(settings, (_GUEST_FIRST_IO, *does)))
+        spec = dict(build_machine(asked, self.settings, settings))["spec"]
+        wanted = MACHINE.from_dict({"metadata": self._metadata(name, labels), "spec": spec})
+        return create_object(self.connection, MACHINES, wanted, self.namespace)
+
+    def delete_machine(self, name: str) -> None:
+        self.delete(MACHINE, MACHINES, name)
+        self.delete(SECRET, "secrets", f"{name}-seed")
 
     def create_snapshot(
         self, name: str, labels: Mapping[str, str], claim: str, snapshot_class: str

@@ -64,18 +64,29 @@ _FOLDER = "/usr/local/lib/leadline"
 _SCRIPTS = ("guest_agent.sh", "guest_setup.sh")
 
 
-def user_data(settings: VmSettings) -> str:
-    """Return the `#cloud-config` that writes the agent and the setup, and runs them."""
+def user_data(settings: VmSettings, task: Sequence[str] = ()) -> str:
+    """Return the `#cloud-config` that writes the agent and the setup, and runs them.
+
+    `task` is a shell script with its arguments, which starts before anything else; such a guest
+    needs no other programs, and installs none.
+    """
     proxy = settings.proxy
     variables = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
     environment = ["env", *(f"{name}={proxy}" for name in variables)] if proxy else []
-    command = [*environment, "sh", f"{_FOLDER}/guest_setup.sh", *settings.packages]
+    setup = ["sh", f"{_FOLDER}/guest_setup.sh"]
+    commands = [[*environment, *setup, *settings.packages]]
+    files = {name: script(name) for name in _SCRIPTS}
+    if task:
+        files["guest_task.sh"] = task[0]
+        background = 'setsid sh "$@" </dev/null >/dev/null 2>&1 &'
+        started = ["sh", "-c", background, "sh", f"{_FOLDER}/guest_task.sh", *task[1:]]
+        commands = [started, ["env", "LEADLINE_PROGRAMS=", *setup]]
     document = {
         "write_files": [
-            {"path": f"{_FOLDER}/{name}", "permissions": "0755", "content": script(name)}
-            for name in _SCRIPTS
+            {"path": f"{_FOLDER}/{name}", "permissions": "0755", "content": content}
+            for name, content in files.items()
         ],
-        "runcmd": [command],
+        "runcmd": commands,
         "package_update": False,
         "package_upgrade": False,
     }
@@ -92,15 +103,18 @@ VirtualMachine = create_namespaced_resource(GROUP, VERSION, "VirtualMachine", "v
 VirtualMachineInstance = create_namespaced_resource(
     GROUP, VERSION, "VirtualMachineInstance", "virtualmachineinstances"
 )
+DataSource = create_namespaced_resource(CDI_GROUP, CDI_VERSION, "DataSource", "datasources")
 DataVolume = create_namespaced_resource(CDI_GROUP, CDI_VERSION, "DataVolume", "datavolumes")
 # The guest holds nothing that a longer shutdown would save.
 _GRACE_S = 5
 _MIB = 1 << 20
+_BOOT_BYTES = 10 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerMachine:
-    """Request for the virtual machine of one volume. `size_bytes` is the size of the data disk."""
+    """Request for the virtual machine of one volume. `size_bytes` is the size of the data disk;
+    `volume` names its claim where that is not the machine's own."""
 
     name: str
     namespace: str
@@ -108,10 +122,11 @@ class RunnerMachine:
     storage_class: str
     request: VolumeRequest
     size_bytes: int
+    volume: str = ""
 
     @property
     def claim(self) -> str:
-        return f"{self.name}-volume"
+        return self.volume or f"{self.name}-volume"
 
     @property
     def seed(self) -> str:
@@ -213,22 +228,33 @@ def _boot(runner: RunnerMachine, cluster: KubernetesCluster, boot: BootImage) ->
 def _data_volumes(runner: RunnerMachine, boot: BootImage) -> list[dict[str, Any]]:
     """Return CDI's source of the boot disk, in the default StorageClass: the I/O of the guest's
     system goes to another volume than the measured one."""
-    if boot.container_disk is not None:
+    if not boot.imported:
         return []
-    if boot.url is not None:
-        source: dict[str, Any] = {"http": {"url": boot.url}}
+    if boot.data_source is not None:
+        namespace, _, name = boot.data_source.partition("/")
+        given: dict[str, Any] = {
+            "sourceRef": {"kind": "DataSource", "namespace": namespace, "name": name}
+        }
+    elif boot.url is not None:
+        given = {"source": {"http": {"url": boot.url}}}
     else:
         namespace, _, name = str(boot.claim).partition("/")
-        source = {"pvc": {"namespace": namespace, "name": name}}
+        given = {"source": {"pvc": {"namespace": namespace, "name": name}}}
+    size = boot.size or (None if boot.data_source else _BOOT_BYTES)
+    # Without a size CDI takes that of the source.
+    storage = {"resources": {"requests": {"storage": str(size)}}} if size else {}
     return [
         {
             "metadata": {"name": runner.boot, "labels": dict(runner.labels)},
-            "spec": {
-                "source": source,
-                "storage": {"resources": {"requests": {"storage": str(boot.size)}}},
-            },
+            "spec": {**given, "storage": storage},
         }
     ]
+
+
+def data_volume_names(machine: Mapping[str, Any]) -> list[str]:
+    """Return the names of the DataVolumes that KubeVirt makes for a VirtualMachine."""
+    templates = (machine.get("spec") or {}).get("dataVolumeTemplates") or ()
+    return [str(template["metadata"]["name"]) for template in templates]
 
 
 def _metadata(runner: RunnerMachine, name: str, owner: str = "") -> ObjectMeta:
@@ -373,7 +399,7 @@ def find_import_problem(volume: Object) -> Problem | None:
     return Problem(
         f"the boot disk {name_of(volume)!r} is not ready: {reason}",
         final=phase == "Failed",
-        hint="look at the URL or the claim that the plan's `vm: {boot: ...}` names",
+        hint="look at the URL, claim or DataSource that the plan's `vm: {boot: ...}` names",
     )
 
 
@@ -415,8 +441,9 @@ def _message_of(condition: Object) -> str:
 
 
 MACHINES = f"virtualmachines.{GROUP}"
-_INSTANCES = f"virtualmachineinstances.{GROUP}"
-_IMPORTS = f"datavolumes.{CDI_GROUP}"
+INSTANCES = f"virtualmachineinstances.{GROUP}"
+IMPORTS = f"datavolumes.{CDI_GROUP}"
+SOURCES = f"datasources.{CDI_GROUP}"
 
 
 def machines_of(connection: Connection, namespace: str, token: str) -> list[Object]:
@@ -426,7 +453,7 @@ def machines_of(connection: Connection, namespace: str, token: str) -> list[Obje
 
 def instances_of(connection: Connection, namespace: str, token: str) -> list[Object]:
     """List the VirtualMachineInstances that carry a token, by name; none without KubeVirt."""
-    return _list_objects(connection, VirtualMachineInstance, _INSTANCES, namespace, token)
+    return _list_objects(connection, VirtualMachineInstance, INSTANCES, namespace, token)
 
 
 def _list_objects(
@@ -442,7 +469,7 @@ def _list_objects(
 
 
 def instance_of(connection: Connection, namespace: str, name: str) -> Object | None:
-    found = get_object(connection, VirtualMachineInstance, _INSTANCES, name, namespace)
+    found = get_object(connection, VirtualMachineInstance, INSTANCES, name, namespace)
     return None if found is None else dict(found.to_dict())
 
 
@@ -463,19 +490,20 @@ def create_machine(
         ) from error
     found = created or get_object(connection, VirtualMachine, MACHINES, runner.name, namespace)
     owner = str(found.metadata.uid) if found else ""
-    # cloud-init's input for the first boot: KubeVirt allows at most 2 KiB in the VirtualMachine.
-    seed = Secret(
-        metadata=_metadata(runner, runner.seed, owner),
-        stringData={"userdata": user_data(settings)},
-        type="Opaque",
-    )
-    create_object(connection, "secrets", seed, namespace)
+    create_seed(connection, _metadata(runner, runner.seed, owner), user_data(settings))
     # The claim last: KubeVirt then creates the machine's pod, which needs the Secret.
     claim = PersistentVolumeClaim(
         metadata=_metadata(runner, runner.claim, owner),
         spec=claim_spec(runner.request, runner.storage_class, runner.size_bytes, VolumeMode.BLOCK),
     )
     create_object(connection, "persistentvolumeclaims", claim, namespace)
+
+
+def create_seed(connection: Connection, metadata: ObjectMeta, user_data: str) -> None:
+    """Create cloud-init's input for the first boot: KubeVirt allows at most 2 KiB in the
+    VirtualMachine."""
+    seed = Secret(metadata=metadata, stringData={"userdata": user_data}, type="Opaque")
+    create_object(connection, "secrets", seed, str(metadata.namespace))
 
 
 def await_machines(group: RunnerGroup) -> tuple[Object, ...]:
@@ -530,13 +558,9 @@ class _Machines:
 
     def _imports(self, machines: Sequence[Object]) -> list[Object]:
         """Return the DataVolumes of machines that boot from one."""
-        names = [
-            template["metadata"]["name"]
-            for machine in machines
-            for template in machine.get("spec", {}).get("dataVolumeTemplates") or ()
-        ]
+        names = [name for machine in machines for name in data_volume_names(machine)]
         connection, namespace, _ = self._scope
-        found = [get_object(connection, DataVolume, _IMPORTS, name, namespace) for name in names]
+        found = [get_object(connection, DataVolume, IMPORTS, name, namespace) for name in names]
         return [volume.to_dict() for volume in found if volume is not None]
 
     def _context(self, instances: Sequence[Object]) -> list[str]:

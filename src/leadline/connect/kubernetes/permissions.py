@@ -71,6 +71,8 @@ LIFECYCLE_RULES: tuple[Rule, ...] = (
     *_rules("storage.k8s.io", "volumeattachments", "list watch", namespaced=False),
     *_rules("storage.k8s.io", "csidrivers", "get", namespaced=False),
 )
+# The lifecycle of volumes that virtual machines use.
+VM_LIFECYCLE_RULES = _rules("kubevirt.io", "virtualmachineinstances", "watch")
 # Virtual machines.
 VM_RULES: tuple[Rule, ...] = (
     *_rules("kubevirt.io", "virtualmachines", "get list create delete"),

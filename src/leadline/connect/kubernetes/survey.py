@@ -21,8 +21,14 @@ from lightkube.utils.quantity import parse_quantity as parse_decimal
 
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection, api_groups, if_allowed
-from leadline.connect.kubernetes.machines import CDI_GROUP, GROUP, VERSION
-from leadline.connect.kubernetes.objects import list_kind
+from leadline.connect.kubernetes.machines import (
+    CDI_GROUP,
+    GROUP,
+    SOURCES,
+    VERSION,
+    DataSource,
+)
+from leadline.connect.kubernetes.objects import get_object, list_kind
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, is_allowed
 from leadline.errors import LeadlineError
 from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
@@ -391,6 +397,57 @@ def require_imports(connection: Connection, where: list[str]) -> None:
             context=where,
             hint="boot from a container disk (`--vm-image`), or have CDI installed",
         )
+
+
+def require_data_source(connection: Connection, source: str, where: list[str]) -> None:
+    """Raise LeadlineError(`target-unsuitable`) for a DataSource `NAMESPACE/NAME` of CDI that does
+    not exist or is not ready, and `kubernetes-denied` where this user may not read it."""
+    namespace, _, name = source.partition("/")
+    found = get_object(connection, DataSource, SOURCES, name, namespace)
+    if found is None:
+        others, hint = _other_sources(connection, namespace, name)
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the namespace {namespace!r} has no DataSource {name!r}",
+            context=[*where, others],
+            hint=hint,
+        )
+    conditions = (found.to_dict().get("status") or {}).get("conditions") or ()
+    ready: Mapping[str, Any] = next(
+        (item for item in conditions if item.get("type") == "Ready"), {}
+    )
+    if ready.get("status") != "True":
+        reason = ready.get("message") or ready.get("reason") or "it reports no state"
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the DataSource {source!r} is not ready: {reason}",
+            context=where,
+            hint="look at its import with `kubectl describe datasource,dataimportcron -n "
+            f"{namespace}`",
+        )
+
+
+def _other_sources(connection: Connection, namespace: str, name: str) -> tuple[str, str]:
+    """Return context and hint for a DataSource that does not exist: the names that exist."""
+    found = if_allowed(
+        lambda: connection.ask(
+            "list",
+            SOURCES,
+            lambda client: list(client.list(DataSource, namespace=namespace)),
+            namespace=namespace,
+        )
+    )
+    names = sorted(str(item.metadata.name) for item in found or () if item.metadata)
+    near = difflib.get_close_matches(name, names, n=1)
+    listed = "unknown to this user" if found is None else ", ".join(names[:20]) or "none"
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    hint = (
+        f"did you mean data_source: {namespace}/{near[0]}?"
+        if near
+        else "golden images of OpenShift Virtualization are in openshift-virtualization-os-images; "
+        "`kubectl get datasources -A` lists all"
+    )
+    return f"DataSources there: {listed}{more}", hint
 
 
 def _too_old(connection: Connection) -> bool:

@@ -119,6 +119,11 @@ class Ended:
     wall_s: float
     problem: LeadlineError | None = None
 
+    @property
+    def processor(self) -> Processor | None:
+        readings = (self.files.get(name, b"") for name in ("before.txt", "after.txt"))
+        return processor_between(*(reading.decode("utf-8", "replace") for reading in readings))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -163,9 +168,10 @@ class Part:
             self.volume.shell, _script("begin"), *arguments, given=text, bound_s=_SHORT_S
         )
         if result.status:
+            program, where = self.command[0], self.volume.shell.name
             raise LeadlineError(
                 errors.RUNNER_FAILED,
-                f"fio could not be started in the {self.volume.shell.name}: {result.error_line}",
+                f"{program} could not be started in the {where}: {result.error_line}",
                 hint="the runner needs GNU coreutils, and free space in its scratch volume",
             )
 
@@ -233,13 +239,17 @@ MEMORY = "give the runner more memory (--runner-memory; `memory:` of the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Trial:
-    """A remote execution: its job, its folder in the archive, and the user's request to stop."""
+class RemoteTrial:
+    """A remote execution: its job, its folder in the archive, and the user's request to stop.
+    `outcome_of` gives the outcome of a program that ended, by the trial's folder, its exit status
+    and what the names of its files begin with."""
 
     job: Job
     folder: Path
     stop: StopRequest
     volumes: Sequence[RemoteVolume]
+    program: str = "fio"
+    outcome_of: Callable[[Path, int, str], tuple[TrialStatus, Problem | None]] = finished_outcome
 
     def prefix(self, number: int) -> str:
         """What the file names of one volume begin with."""
@@ -258,14 +268,14 @@ class _Trial:
         """The outcome of one volume; its problem names the volume where there are several."""
         if self.stop.requested:
             return TrialStatus.INTERRUPTED, INTERRUPTED
-        status, problem = self._fio_outcome(part, self.prefix(number))
+        status, problem = self._program_outcome(part, self.prefix(number))
         count = len(self.volumes)
         if problem is None or count == 1:
             return status, problem
         name = f"volume {number} of {count}, in the {self.volumes[number - 1].shell.name}"
         return status, problem.model_copy(update={"context": (name, *problem.context)})
 
-    def _fio_outcome(self, part: Ended, prefix: str) -> tuple[TrialStatus, Problem | None]:
+    def _program_outcome(self, part: Ended, prefix: str) -> tuple[TrialStatus, Problem | None]:
         if part.problem is not None:
             return TrialStatus.FAILED, problem_from(part.problem)
         bound_s = self.job.bound_s
@@ -273,13 +283,13 @@ class _Trial:
             left = "was stopped" if part.status is not None else "could not be stopped"
             return TrialStatus.HUNG, Problem(
                 code=errors.TRIAL_HUNG.code,
-                fact=f"fio did not end within {bound_s:g} s and {left}",
+                fact=f"{self.program} did not end within {bound_s:g} s and {left}",
                 context=error_lines(self.folder, prefix),
                 hint="check the health of the volume: its I/O does not complete",
             )
-        status, problem = finished_outcome(self.folder, part.status, prefix)
+        status, problem = self.outcome_of(self.folder, part.status, prefix)
         if problem is not None and part.status == KILLED:
-            problem = problem.model_copy(update={"hint": f"fio was killed: {MEMORY}"})
+            problem = problem.model_copy(update={"hint": f"{self.program} was killed: {MEMORY}"})
         return status, problem
 
 
@@ -395,12 +405,12 @@ class RemoteFioEngine:
             self._query(location.volumes[0].shell)
         command = self.command(job, folder)
         began = time.monotonic()
-        trial = _Trial(job=job, folder=folder, stop=stop, volumes=location.volumes)
-        reports = _summed(len(location.volumes), progress)
+        trial = RemoteTrial(job=job, folder=folder, stop=stop, volumes=location.volumes)
+        reports = summed_rates(len(location.volumes), progress)
         parts = [
             Part(
                 volume=volume,
-                at=f"{location.folder}/execution-{digest(str(folder).encode())[:12]}",
+                at=execution_folder(location, folder),
                 command=command,
                 job=replace(job, text=text_of(number, job.text)) if location.sharing else job,
                 rates=RateReader(parse_rate, report),
@@ -409,13 +419,7 @@ class RemoteFioEngine:
                 zip(location.volumes, reports, strict=True), start=1
             )
         ]
-        with ThreadPoolExecutor(max_workers=len(parts)) as pool:
-            starts = _starts(parts, pool)
-            running = [
-                pool.submit(part.run, start) for part, start in zip(parts, starts, strict=True)
-            ]
-            signals = _watch(running, parts, stop)
-        ended = [future.result() for future in running]
+        ended, signals = run_parts(parts, stop)
         for number, part in enumerate(ended, start=1):
             keep_files(part.files, folder, trial.prefix(number))
         status, problem = trial.outcome(ended)
@@ -426,13 +430,22 @@ class RemoteFioEngine:
             signals=signals,
             wall_s=time.monotonic() - began,
             problem=problem,
-            processor=busiest([_processor(part) for part in ended]),
+            processor=busiest([part.processor for part in ended]),
         )
 
 
-def _processor(part: Ended) -> Processor | None:
-    readings = (part.files.get(name, b"") for name in ("before.txt", "after.txt"))
-    return processor_between(*(reading.decode("utf-8", "replace") for reading in readings))
+def execution_folder(location: RemoteVolumes, folder: Path) -> str:
+    """Return the folder at each volume of an execution whose trial has this folder here."""
+    return f"{location.folder}/execution-{digest(str(folder).encode())[:12]}"
+
+
+def run_parts(parts: Sequence[Part], stop: StopRequest) -> tuple[list[Ended], tuple[str, ...]]:
+    """Run all parts at the same time; how each ended, and the signals that were sent."""
+    with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+        starts = _starts(parts, pool)
+        running = [pool.submit(part.run, start) for part, start in zip(parts, starts, strict=True)]
+        signals = _watch(running, parts, stop)
+    return [future.result() for future in running], signals
 
 
 def _starts(parts: Sequence[Part], pool: ThreadPoolExecutor) -> list[int]:
@@ -465,7 +478,9 @@ def _watch(
     return tuple(f"SIG{name}" for name in left)
 
 
-def _summed(count: int, progress: Callable[[Progress], None]) -> list[Callable[[Progress], None]]:
+def summed_rates(
+    count: int, progress: Callable[[Progress], None]
+) -> list[Callable[[Progress], None]]:
     """Return what takes the rates of each volume and reports their sum."""
     rates = [0.0] * count
 

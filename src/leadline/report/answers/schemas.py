@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.gate import GateOutput
+from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.layers import LayersOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import (
@@ -26,6 +27,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "check": CheckOutput,
     "compare": CompareOutput,
     "gate": GateOutput,
+    "history": HistoryOutput,
     "import": ImportOutput,
     "inventory": InventoryOutput,
     "lab": LabOutput,

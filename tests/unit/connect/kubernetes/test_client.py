@@ -342,6 +342,34 @@ def test_an_unknown_context_is_reported_with_those_that_there_are(
     assert "there is no context 'prod' (contexts: lab)" in error.fact
 
 
+def test_a_context_as_oc_login_writes_it(api: ApiDouble, tmp_path: Path) -> None:
+    """The contexts of two projects of a user, whose names have slashes and colons, and a token."""
+    api.say = lambda asked: listing(NODE)
+    host = "api-lab-example-com:6443"
+    user = f"kube:admin/{host}"
+    document = {
+        **api.document(),
+        "clusters": [{**api.document()["clusters"][0], "name": host}],
+        "contexts": [
+            {
+                "name": f"{project}/{host}/kube:admin",
+                "context": {"cluster": host, "namespace": project, "user": user},
+            }
+            for project in ("default", "storage-tests")
+        ],
+        "current-context": f"default/{host}/kube:admin",
+        "users": [{"name": user, "user": {"token": "sha256~q2w3e4"}}],
+    }
+    path = written(tmp_path / "config", document)
+    for context, project in ((None, "default"), (f"storage-tests/{host}/kube:admin",) * 2):
+        expected = project.partition("/")[0]
+        with Connection(KubernetesAccess(kubeconfig=path, context=context)) as connection:
+            assert nodes(connection) == ["n1"]
+            assert connection.context == f"{expected}/{host}/kube:admin"
+            assert connection.project == expected
+    assert {asked.token for asked in api.asked} == {"sha256~q2w3e4"}
+
+
 def test_the_usual_file_is_taken_where_no_user_says_anything(
     api: ApiDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import yaml
 from leadline.connect.kubernetes.machines import (
     RunnerMachine,
     build_machine,
+    data_volume_names,
     find_import_problem,
     find_loss,
     find_machine_problem,
@@ -159,6 +160,39 @@ def test_packages_and_proxy_reach_the_setup_as_words() -> None:
     (command,) = yaml.safe_load(user_data(settings))["runcmd"]
     assert command[-2:] == ["fio", "a b"]
     assert "https_proxy=http://proxy:3128/?a=$x" in command[1:5]
+
+
+def test_a_task_starts_before_the_agent_and_installs_nothing() -> None:
+    settings = VmSettings(boot=_BOOT, proxy="http://proxy:3128")
+    seed = yaml.safe_load(user_data(settings, ("echo $1\n", "it's", "b c")))
+    written = {write_file["path"]: write_file["content"] for write_file in seed["write_files"]}
+    folder = "/usr/local/lib/leadline"
+    assert written[f"{folder}/guest_task.sh"] == "echo $1\n"
+    task, setup = seed["runcmd"]
+    assert task[:2] == ["sh", "-c"]
+    assert task[-3:] == [f"{folder}/guest_task.sh", "it's", "b c"]
+    assert setup == ["env", "LEADLINE_PROGRAMS=", "sh", f"{folder}/guest_setup.sh"]
+
+
+@pytest.mark.parametrize("given", [None, 40 << 30])
+def test_a_golden_image_gives_its_size_unless_the_plan_does(given: int | None) -> None:
+    boot = BootImage(data_source="golden/rhel9", size=given)
+    asked = RunnerMachine(
+        name="vm-0",
+        namespace="mine",
+        labels=labels_of("run", "t1", 1),
+        storage_class="fast",
+        request=volume_request({"runner": "vm"}),
+        size_bytes=1 << 30,
+    )
+    machine = build_machine(asked, KubernetesCluster(), VmSettings(boot=boot))
+    (template,) = machine["spec"]["dataVolumeTemplates"]
+    storage = {} if given is None else {"resources": {"requests": {"storage": str(given)}}}
+    source = {"kind": "DataSource", "namespace": "golden", "name": "rhel9"}
+    assert template["spec"] == {"sourceRef": source, "storage": storage}
+    assert data_volume_names(machine) == [template["metadata"]["name"]] == ["vm-0-boot"]
+    boots = machine["spec"]["template"]["spec"]["volumes"][0]
+    assert boots == {"name": "boot", "dataVolume": {"name": "vm-0-boot"}}
 
 
 @pytest.mark.parametrize("name", ["guest_agent.sh", "guest_setup.sh"])

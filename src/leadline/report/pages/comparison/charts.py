@@ -68,7 +68,7 @@ MOST_ROWS = 40
 _FULL = math.log(2.0)
 # Characters of a name in a row label.
 _LABEL = 24
-_OP_ORDER = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, *STAGES, None)
+_OP_ORDER = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES, None)
 _LEVELS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1000.0)
 _LOSSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
@@ -358,7 +358,7 @@ def strip_charts(comparison: Comparison) -> tuple[StripChart, ...]:
         (stacks_of(side.run), _stragglers(side))
         for side in (comparison.baseline, comparison.candidate)
     ]
-    for op in (Op.READ, Op.WRITE, Op.TRIM, *STAGES):
+    for op in (Op.READ, Op.WRITE, Op.TRIM, Op.SYNC, Op.TRANSACTION, *STAGES):
         cells = [cell for cell in rates(comparison) if cell.op is op]
         shown = keep_largest(cells, log_change, MOST_STRIPS)
         tracks = [_tracks(cell, trials, noted) for cell in shown]

@@ -26,7 +26,7 @@ from leadline.report.words import (
     words_of,
 )
 
-_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, *STAGES)
+_OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
 CHANGED = (Verdict.WORSE, Verdict.BETTER)
 
 

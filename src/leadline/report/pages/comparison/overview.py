@@ -49,7 +49,7 @@ from leadline.report.words import (
 )
 from leadline.units import format_latency
 
-_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, *STAGES)
+_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
 # Rows of a panel; the table has all of them.
 _MOST_ROWS = 14
 # Configuration differences next to the pictures; the table has all of them.

@@ -38,7 +38,7 @@ from leadline.report.words import (
     value_with_unit,
 )
 
-_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, *STAGES)
+_OPS = (Op.READ, Op.WRITE, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
 # Rows of a panel, and panels of a first screen; the tables have all of them.
 MOST_ROWS, MOST_PANELS = 14, 16
 _NAME = 22
@@ -231,7 +231,7 @@ def run_strips(
         if rows:
             rest = f", {len(drawn)} of {len(own):,} cells" if len(drawn) < len(own) else ""
             heading = (
-                f"{OP_NOUNS[op].capitalize()}, {title(drawn[0][1].metric)} of each trial{rest}"
+                f"{OP_NOUNS[op].capitalize()}, {title(drawn[0][1].metric, op)} of each trial{rest}"
             )
             found.append(
                 StripChart(

@@ -42,6 +42,11 @@ TABLE_METRICS = (
 _OF_STREAMS = (Metric.BANDWIDTH,)
 # An operation of a lifecycle is a volume in a stage.
 _OF_LIFECYCLES = (Metric.LATENCY_MEAN, Metric.LATENCY_P50, Metric.LATENCY_P95, Metric.IOPS)
+# A transaction moves no bytes of its own.
+_OF_DATABASES = (
+    *(Metric.IOPS, Metric.LATENCY_MEAN, Metric.LATENCY_P50, Metric.LATENCY_P95),
+    *(Metric.LATENCY_P99, Metric.LATENCY_P999),
+)
 _NUMBER_COLUMNS = {
     Metric.IOPS: number_column("IOPS"),
     Metric.BANDWIDTH: number_column("MiB/s", 2),
@@ -96,6 +101,8 @@ def result_sections(
 def _table_metrics(workload: Workload | None) -> tuple[Metric, ...]:
     if workload is None or workload.in_blocks:
         return TABLE_METRICS
+    if workload.database:
+        return _OF_DATABASES
     return _OF_STREAMS if workload.streams else _OF_LIFECYCLES
 
 
@@ -124,7 +131,8 @@ def results_table(
         levels.setdefault(figure.workload, set()).add(figure.level)
     leveled = any(len(found) > 1 for found in levels.values())
     rates = [shown_rate(figure) for figure in figures]
-    of = f"of {title(rates[0])}" if len(set(rates)) == 1 else "of the rate"
+    shown = {title(rate, row.op) for row, rate in zip(figures, rates, strict=True)}
+    of = f"of {shown.pop()}" if len(shown) == 1 else "of the rate"
     intervals = any(
         figure.metric(rate).interval for figure, rate in zip(figures, rates, strict=True)
     )
@@ -133,6 +141,8 @@ def results_table(
     named = {**_NUMBER_COLUMNS}
     if metrics == _OF_LIFECYCLES:
         named[Metric.IOPS] = number_column("volumes/s")
+    if metrics == _OF_DATABASES:
+        named[Metric.IOPS] = number_column("transactions/s")
     columns += [*(named[metric] for metric in metrics), number_column("trials")]
     columns += [Column(title="range", kind=Kind.NUMBER, unit=of, rank=1)]
     columns += (

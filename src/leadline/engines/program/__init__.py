@@ -1,0 +1,1 @@
+"""Benchmark programs that make their own data: pgbench, sysbench fileio."""

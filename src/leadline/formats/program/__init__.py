@@ -1,0 +1,1 @@
+"""Output of benchmark programs that make their own data: pgbench, sysbench fileio."""
