@@ -21,14 +21,13 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Look, LookedPair, LookedRate, LookEnd, LookState
 from leadline.archive.verify import Discrepancy
 from leadline.audit.registry import audit
-from leadline.plan.models import Cell, Stop
-from leadline.plan.stop import compared_pairs
+from leadline.plan.models import Cell
+from leadline.plan.stop import Stop, compared_pairs
+from leadline.stats.effects import FEWEST_BLOCKS
 from leadline.stats.families import ALONE
 from leadline.stats.outlook import decision_probability
 
 _OpenCells = set[tuple[str, str, str]]
-# Two trials per system are no pairs yet, and promise less than they will as pairs.
-_FEWEST = 3
 # Numbers of another machine may differ in their last digits.
 _ALIKE = 1e-9
 
@@ -111,7 +110,8 @@ def rate_state(judgement: Judgement, trials: int, most: int, futility: float) ->
         return LookState.DECIDED
     if CAP_REASONS & set(judgement.reasons):
         return LookState.CLOSED
-    futile = trials >= _FEWEST and _decision_probability(judgement, most) < futility
+    # Trials that are no pairs yet promise less than they will as pairs.
+    futile = trials >= FEWEST_BLOCKS and _decision_probability(judgement, most) < futility
     return LookState.FUTILE if futile else LookState.OPEN
 
 

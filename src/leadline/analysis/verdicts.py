@@ -19,6 +19,7 @@ from leadline.stats.effects import (
     Estimate,
     Summary,
     TwoSamples,
+    combine_trials,
     estimate_effects,
     estimate_from_summaries,
     intervals,
@@ -46,8 +47,6 @@ BETWEEN_RUNS = 0.05
 REPEATS_DEVIATION = 0.161
 # Two single runs of one system differ by less than this factor in 95 % of such cases.
 REPEATS_FACTOR = math.exp(1.959964 * math.sqrt(2) * REPEATS_DEVIATION)
-# Fewer complete blocks leave too few degrees of freedom: pairing then costs more than it gains.
-_FEWEST_BLOCKS = 3
 # 105 / 100 is not beyond 5 %, in spite of binary rounding.
 _ROUNDING = 1e-9
 
@@ -390,7 +389,7 @@ def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
 
 def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
     baseline, candidate = draft.pair.baseline, draft.pair.candidate
-    numbers = _numbers(baseline, candidate)
+    numbers = combine_trials(candidate.trials, candidate.blocks, baseline.trials, baseline.blocks)
     used = len(numbers.above) + len(numbers.below)
     apart, in_a_row = _apart(draft.pair), _not_interleaved(draft.pair)
     across = apart is Reason.ACROSS_RUNS
@@ -507,40 +506,6 @@ def _standard_error(sample: Sample) -> float | None:
     mean = math.fsum(logs) / number
     between = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / ((number - 1) * number))
     return max(between, LEAST_DEVIATION)
-
-
-def _numbers(baseline: Sample, candidate: Sample) -> TwoSamples:
-    """Combine the trials of both systems: by complete blocks, else as independent samples, in the
-    order of execution where it is known."""
-    ours, theirs = _by_block(baseline), _by_block(candidate)
-    common = [block for block in ours if block in theirs]
-    if len(common) >= _FEWEST_BLOCKS:
-        return TwoSamples(
-            above=tuple(theirs[block] for block in common),
-            below=tuple(ours[block] for block in common),
-            paired=True,
-            ordered=True,
-        )
-    ordered = bool(ours and theirs)
-    return TwoSamples(
-        above=tuple(theirs.values()) if ordered else candidate.trials,
-        below=tuple(ours.values()) if ordered else baseline.trials,
-        ordered=ordered,
-    )
-
-
-def _by_block(sample: Sample) -> dict[Hashable, float]:
-    """Map the blocks to their trials, by time; empty where a block is unknown or has several."""
-    found = dict(zip(sample.blocks, sample.trials, strict=False))
-    if len(found) != len(sample.trials):
-        return {}
-    return dict(sorted(found.items(), key=lambda item: _block_order(item[0])))
-
-
-def _block_order(block: Hashable) -> tuple[object, ...]:
-    """Sort numbers by value, other keys by their text."""
-    parts = block if isinstance(block, tuple) else (block,)
-    return tuple((0, part, "") if isinstance(part, int) else (1, 0, str(part)) for part in parts)
 
 
 def _judge_alone(draft: _Draft) -> Judgement:

@@ -32,6 +32,8 @@ FEWEST_FOR_WILD = 6
 TRIM = 0.2
 _WIDEST = 700.0
 _NORMAL = 1.959963984540054
+# Fewer complete blocks leave too few degrees of freedom: pairing then costs more than it gains.
+FEWEST_BLOCKS = 3
 # From here on Student's t is the normal distribution.
 _NORMAL_FREEDOM = 1e6
 
@@ -105,6 +107,45 @@ class Summary:
     mean: float
     deviation: float
     number: int
+
+
+def combine_trials(
+    above: Sequence[float],
+    above_blocks: Sequence[Hashable],
+    below: Sequence[float],
+    below_blocks: Sequence[Hashable],
+) -> TwoSamples:
+    """Combine the trials of two systems: by complete blocks, else as independent samples, in the
+    order of execution where it is known. Equal blocks ran interleaved; they sort by time."""
+    first, second = _by_block(above, above_blocks), _by_block(below, below_blocks)
+    common = [block for block in second if block in first]
+    if len(common) >= FEWEST_BLOCKS:
+        return TwoSamples(
+            above=tuple(first[block] for block in common),
+            below=tuple(second[block] for block in common),
+            paired=True,
+            ordered=True,
+        )
+    ordered = bool(first and second)
+    return TwoSamples(
+        above=tuple(first.values()) if ordered else tuple(above),
+        below=tuple(second.values()) if ordered else tuple(below),
+        ordered=ordered,
+    )
+
+
+def _by_block(trials: Sequence[float], blocks: Sequence[Hashable]) -> dict[Hashable, float]:
+    """Map the blocks to their trials, by time; empty where a block is unknown or has several."""
+    found = dict(zip(blocks, trials, strict=False))
+    if len(found) != len(trials):
+        return {}
+    return dict(sorted(found.items(), key=lambda item: _block_order(item[0])))
+
+
+def _block_order(block: Hashable) -> tuple[object, ...]:
+    """Sort numbers by value, other keys by their text."""
+    parts = block if isinstance(block, tuple) else (block,)
+    return tuple((0, part, "") if isinstance(part, int) else (1, 0, str(part)) for part in parts)
 
 
 def location(values: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from leadline.analysis.verdicts import Judgement, Pair, Sample, Verdict, judge
 from leadline.metrics import Metric
+from leadline.stats.sequential import Looks
 
 BAND = 0.05
 MIRRORED = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
@@ -170,8 +171,37 @@ def test_estimates_of_many_are_mirrored(family: list[Pair]) -> None:
         assert other.estimate.freedom == pytest.approx(one.estimate.freedom, rel=1e-6)
 
 
+def looked_at(pair: Pair) -> Pair:
+    """The pair as one of a run that was tested after each round."""
+    looks = Looks(first=3, most=12)
+    return replace(
+        pair,
+        baseline=replace(pair.baseline, looks=looks),
+        candidate=replace(pair.candidate, looks=looks),
+    )
+
+
+@given(families)
+def test_looks_make_no_verdict_that_planned_trials_do_not_make(family: list[Pair]) -> None:
+    planned, looked = judge(family, BAND), judge([looked_at(pair) for pair in family], BAND)
+    for one, other in zip(planned, looked, strict=True):
+        assert other.verdict in (one.verdict, Verdict.INCONCLUSIVE)
+        if one.p is None or other.p is None:
+            close(other.interval, one.interval)
+            assert "group-sequential" not in other.reasons
+            continue
+        assert other.p >= one.p * (1 - 1e-9)
+        assert "group-sequential" in other.reasons
+        alone, wider = one.interval_alone or one.interval, other.interval_alone or other.interval
+        assert alone is not None
+        assert wider is not None
+        assert wider[0] <= alone[0] <= alone[1] <= wider[1]
+
+
 @given(st.lists(pairs(), min_size=1, max_size=14), st.sampled_from([0.02, 0.05, 0.3]))
 def test_no_interval_contradicts_its_verdict(family: list[Pair], band: float) -> None:
+    if len(family) % 2:
+        family = [looked_at(pair) for pair in family]
     """Of any matrix, whichever side is first."""
     swapped = [replace(pair, baseline=pair.candidate, candidate=pair.baseline) for pair in family]
     for pairs_ in (family, swapped):

@@ -8,9 +8,19 @@ import time
 import pytest
 from rich.console import Console
 
+from leadline.archive.records import Look, LookedPair, LookedRate, LookEnd, LookState
 from leadline.cli import progress
 from leadline.cli.progress import LiveTable
-from leadline.runner.events import Noted, RunStarted, TrialEnded, TrialProgress, TrialStarted
+from leadline.metrics import Metric, Op
+from leadline.plan.stop import Stop
+from leadline.runner.events import (
+    Looked,
+    Noted,
+    RunStarted,
+    TrialEnded,
+    TrialProgress,
+    TrialStarted,
+)
 from leadline.text import visible
 from tests.unit.cli.test_sweep import COMPLETED, cell, plan, result
 
@@ -74,6 +84,63 @@ def test_the_table_fits_the_terminal(width: int) -> None:
     assert 6 <= len(lines) <= 9, "no line is wrapped"
     assert lines[0].startswith("cell")
     assert lines[3].startswith("left")
+
+
+def looked(*states: LookState, end: LookEnd | None = None) -> Looked:
+    """A look after two rounds; the rates have one level each."""
+    rates = tuple(
+        LookedRate(
+            target="rep3",
+            workload="randread",
+            level=f"qd{number}",
+            op=Op.READ,
+            metric=Metric.IOPS,
+            trials=(2, 2),
+            ratio=1.0,
+            interval=(0.9, 1.1),
+            verdict="inconclusive",
+            reasons=(),
+            state=state,
+        )
+        for number, state in enumerate(states, start=1)
+    )
+    look = Look(
+        at="2026-11-25T00:00:00Z",
+        round=2,
+        trials=("t0001-1",),
+        used_s=6.0,
+        confidence=0.99,
+        pairs=(LookedPair(baseline="near", candidate="far", rates=rates),),
+        end=end,
+    )
+    return Looked(look=look, left_s=0.0 if end else 90.0)
+
+
+def test_a_look_names_what_is_open_and_the_most_time_that_is_left() -> None:
+    states = (LookState.DECIDED, LookState.OPEN, LookState.FUTILE, LookState.CLOSED)
+    assert progress.describe(looked(*states)) == (
+        "look after round 2: 1 of 4 rates decided; 1 that later rounds will hardly decide; 1 that "
+        "no trial can decide; open: rep3 · randread · qd2; at most 1 min 30 s more of I/O"
+    )
+    assert progress.describe(looked(LookState.DECIDED, end=LookEnd.DECIDED)) == (
+        "look after round 2: 1 of 1 rate decided; nothing is open: the run ends"
+    )
+    line = progress.describe(looked(*[LookState.OPEN] * 6, end=LookEnd.MAX_TIME))
+    assert line.endswith("qd4 and 2 more; the next round would exceed max_time")
+
+
+def test_the_table_shows_what_is_open() -> None:
+    stop = Stop(compare="target", baseline="a", within=0.05, first=2, max_repeats=6, futility=0.2)
+    table = LiveTable()
+    of_rounds = RUN.plan.model_copy(update={"stop": stop})
+    table.see(RunStarted(run="r", plan=of_rounds, to_do=2, asked_s=6.0))
+    table.see(started(1))
+    assert "open" not in dict(table.rows(80))
+    (line,) = table.see(looked(LookState.DECIDED, LookState.OPEN))
+    assert line.startswith("look after round 2: 1 of 2 rates decided")
+    rows = dict(table.rows(80))
+    assert rows["open"] == "1 rate after round 2, then at most 1 min 30 s of I/O"
+    assert rows["left"].endswith("of the round")
 
 
 def test_the_time_left_counts_what_trials_take_beyond_their_io(
