@@ -467,7 +467,7 @@ def _unfinished(run: Run, outcome: Outcome) -> LeadlineError | None:
         return LeadlineError(
             errors.INTERRUPTED,
             f"the run was stopped; {len(run.to_do())} of its {len(run.plan.trials)} trials are "
-            "still to do",
+            f"still to do{', and the rounds until it is decided' if run.undecided else ''}",
             hint=f"go on with {_resume(run)}",
         )
     # A rate that the target cannot do is a result, which the audit reports.
