@@ -139,10 +139,11 @@ def _read_all(paths: Sequence[Path]) -> Iterator[tuple[Path, HistoryRun | Unread
 
 
 def _read_part(paths: Sequence[Path]) -> list[tuple[Path, HistoryRun | Unread]]:
-    return [(path, _read(path)) for path in paths]
+    return [(path, read_archive(path)) for path in paths]
 
 
-def _read(path: Path) -> HistoryRun | Unread:
+def read_archive(path: Path) -> HistoryRun | Unread:
+    """Read an archive, without the index."""
     from leadline.analysis.figures import figures
     from leadline.audit.registry import audit
 

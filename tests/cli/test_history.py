@@ -333,6 +333,26 @@ def test_a_page_is_written(leadline: Leadline, fallen: Path, tmp_path: Path) -> 
     assert text.count('id="history-') >= 6
 
 
+def test_verify_makes_a_page_again_without_the_index(
+    leadline: Leadline, fallen: Path, cache: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "history.html"
+    options = ("--select", "target=rep3", "--metric", "iops", "--since", "2026-03-02")
+    assert leadline("history", fallen, *options, "-o", page).status == 0
+    shutil.rmtree(cache)
+    shutil.move(fallen, tmp_path / "moved")
+    said = leadline("verify", page, "--runs", tmp_path / "moved")
+    assert said.status == 0, said.out
+    assert f"{page}: " in said.out
+    # Another night than the page is of: verify reads raw output.
+    changed = tmp_path / "moved" / "night-0001"
+    shutil.rmtree(changed)
+    shutil.copytree(tmp_path / "moved" / "night-0002", changed)
+    said = leadline("verify", page, "--runs", tmp_path / "moved")
+    assert said.status == 1
+    assert "series[0].points[1].value" in said.out
+
+
 def test_requests_that_name_nothing(leadline: Leadline, nights: Nights, tmp_path: Path) -> None:
     nights.night(0)
     runs = tmp_path / "runs"

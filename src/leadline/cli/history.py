@@ -12,14 +12,20 @@ import click
 
 from leadline import errors
 from leadline.archive.runs import runs_folder
-from leadline.cli.document_file import check_destination, document_options, put_document
+from leadline.cli.document_file import (
+    check_destination,
+    document_options,
+    put_document,
+)
 from leadline.cli.options import band_option, format_option, parse_date
-from leadline.cli.output import echo_line, echo_rendered, print_json
+from leadline.cli.output import echo_line, echo_rendered, print_document, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
     from leadline.analysis.history import History
     from leadline.analysis.history_rows import HistoryRun
+    from leadline.cli.report import Written
+    from leadline.report.answers.history import HistoryOutput
 
 _TABLES = ("csv", "csv-raw", "otava-csv", "benchstat", "openmetrics")
 
@@ -121,7 +127,12 @@ def command(
             band=band,
             since_s=_since(since, indexed.runs) if since else None,
         )
-        _print(history, output, path, force)
+        if path is None:
+            _print(history, output)
+        else:
+            written = _page(history, selection, metrics)
+            assert written.document is not None
+            put_document(written.document, output, path, force, written.downloads)
     status = _regression_status(history) if fail_on_regression else Exit.ANSWERED
     damaged = unread_is_fault(indexed.unread)
     return Exit.NEGATIVE if damaged else status
@@ -157,7 +168,52 @@ def _regression_status(history: History) -> Exit:
     return Exit.INCONCLUSIVE if history.undecided else Exit.ANSWERED
 
 
-def _print(history: History, output: str, path: Path | None, force: bool) -> None:
+def _page(history: History, selection: Sequence[str], metrics: Sequence[str]) -> Written:
+    """The page, with what `verify` needs to make it again."""
+    from leadline.cli.report import Written
+    from leadline.report.answers.history import HistoryAskedOutput, history_output
+    from leadline.report.pages.history import history_document, history_summary
+    from leadline.report.render.html import Download
+
+    asked = HistoryAskedOutput(
+        folders=list(map(str, history.folders)),
+        selection=list(selection),
+        metrics=list(metrics),
+        since_s=history.since_s,
+    )
+    text = history_output(history, next(history_summary(history)), asked).to_json() + "\n"
+    download = Download(name="history.json", media_type="application/json", text=text)
+    return Written(document=history_document(history), downloads=(download,))
+
+
+def history_again(kept: HistoryOutput, archives: Sequence[Path]) -> Written:
+    """The page that these archives give now."""
+    from leadline.analysis.figures import parse_metric
+    from leadline.analysis.history import Unread, build_history, parse_selection
+    from leadline.analysis.history_rows import HistoryRun
+    from leadline.run_index import read_archive
+
+    assert kept.asked is not None, "refused as no page of Leadline"
+    asked = kept.asked
+    read = [read_archive(path) for path in archives]
+    unread = [
+        *(Unread(path=Path(one.path), code=one.code, fact=one.fact) for one in kept.unread),
+        *(one for one in read if isinstance(one, Unread)),
+    ]
+    history = build_history(
+        [Path(folder) for folder in asked.folders],
+        [run for run in read if isinstance(run, HistoryRun)],
+        unread,
+        now_s=datetime.now(UTC).timestamp(),
+        metrics=tuple(dict.fromkeys(map(parse_metric, asked.metrics))),
+        selection=parse_selection(asked.selection),
+        band=kept.band,
+        since_s=asked.since_s,
+    )
+    return _page(history, asked.selection, asked.metrics)
+
+
+def _print(history: History, output: str) -> None:
     if output == "json":
         from leadline.report.answers.history import history_output
         from leadline.report.pages.history import history_summary
@@ -174,4 +230,4 @@ def _print(history: History, output: str, path: Path | None, force: bool) -> Non
     else:
         from leadline.report.pages.history import history_document
 
-        put_document(history_document(history), output, path, force)
+        print_document(history_document(history), output)

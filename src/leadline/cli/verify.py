@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from leadline.archive.reader import Run
     from leadline.cli.report import Written
     from leadline.judge import Judge, Verified
+    from leadline.report.answers.history import HistoryRunOutput
     from leadline.report.answers.ranking import RankOutput, RecommendOutput
     from leadline.report.page_check import Page
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
-    A page that `leadline report` or `leadline site` wrote is made once more from its archives,
-    which are verified first: every number of it must come out the same.
+    A page that `report`, `rank`, `recommend`, `history` or `site` wrote is made once more from its
+    archives, which are verified first: every number of it must come out the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
@@ -86,13 +87,25 @@ def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
         numbers, problems = check_page(kept, rendered(index_again(kept.site, runs)))
         return [(str(path), Verification(files=0, numbers=numbers, problems=problems))]
     archives = [find_run(name, runs) for name in kept.runs]
+    if kept.history is not None:
+        archives = [_archive(row, runs) for row in kept.history.runs]
     with judging(archives) as (judge, verified):
-        written = _once_more(kept, archives, runs, judge, verified)
+        if kept.history is not None:
+            from leadline.cli.history import history_again
+
+            written = history_again(kept.history, [run.path for run in archives])
+        else:
+            written = _once_more(kept, archives, runs, judge, verified)
         numbers, problems = check_page(kept, rendered(written))
         found = verified()
     checked = Verification(files=0, numbers=numbers, problems=problems)
     names = [*(str(run.path) for run in archives), str(path)]
     return list(zip(names, (*found, checked), strict=True))
+
+
+def _archive(row: HistoryRunOutput, runs: Path) -> Run:
+    """The archive of a run in a history: where it was, or in the folder of the runs."""
+    return find_run(row.path if Path(row.path).is_dir() else row.run, runs)
 
 
 def _once_more(

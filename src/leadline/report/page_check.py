@@ -25,6 +25,7 @@ from leadline.archive.verify import Discrepancy
 from leadline.errors import LeadlineError
 from leadline.files import DOCUMENT, MEMORY_BYTES
 from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import ShowOutput
 from leadline.report.answers.site import SiteOutput
@@ -52,6 +53,7 @@ _JUDGED = frozenset(
         *("verdict", "evidence", "reasons", "trials_needed", "trials_range", "detectable"),
     )
 )
+_ANSWERS = (ShowOutput, CompareOutput, RankOutput, RecommendOutput, SiteOutput, HistoryOutput)
 _FEWEST_BLANKS_OF_PROSE = 2
 _LONGEST_EXCERPT = 120
 
@@ -60,8 +62,9 @@ _LONGEST_EXCERPT = 120
 class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
-    `comparison` of what is the page of one run, `ranked` of what is no ranking, and `site` of what
-    is no index. `intact`: its bytes are those that were written."""
+    `comparison` of what is the page of one run, `ranked` of what is no ranking, `site` of what is
+    no index, and `history` of what is no history, whose runs are in its answer. `intact`: its bytes
+    are those that were written."""
 
     version: str
     intact: bool
@@ -71,6 +74,7 @@ class Page:
     comparison: CompareOutput | None
     ranked: RankOutput | RecommendOutput | None = None
     site: SiteOutput | None = None
+    history: HistoryOutput | None = None
 
 
 def read_page(name: str, html: str) -> Page:
@@ -83,13 +87,24 @@ def read_page(name: str, html: str) -> Page:
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
-    for model in (ShowOutput, CompareOutput, RankOutput, RecommendOutput, SiteOutput):
+    for model in (
+        ShowOutput,
+        CompareOutput,
+        RankOutput,
+        RecommendOutput,
+        SiteOutput,
+        HistoryOutput,
+    ):
         require_known_version(answer, schema_of(model), name)
     site: SiteOutput | None = None
+    history: HistoryOutput | None = None
+    schema = answer.get("schema") if isinstance(answer, dict) else None
     try:
-        if isinstance(answer, dict) and answer.get("schema") == schema_of(SiteOutput):
+        if schema == schema_of(SiteOutput):
             site = _site(answer)
-        comparison, ranked, runs = (None, None, ()) if site else _asked(answer)
+        elif schema == schema_of(HistoryOutput):
+            history = _history(answer)
+        comparison, ranked, runs = (None, None, ()) if site or history else _asked(answer)
     except (ValueError, KeyError):
         generator = None
     if generator is None or not isinstance(answer, dict):
@@ -109,10 +124,19 @@ def read_page(name: str, html: str) -> Page:
         comparison=comparison,
         ranked=ranked,
         site=site,
+        history=history,
     )
 
 
-def _site(answer: dict[str, Any]) -> SiteOutput:
+def _history(answer: object) -> HistoryOutput:
+    """The answer of a history. Raises ValueError for another."""
+    history = HistoryOutput.model_validate(answer)
+    if history.asked is None or not (0 < history.band < 1 and history.runs):
+        raise ValueError
+    return history
+
+
+def _site(answer: object) -> SiteOutput:
     """The answer of an index. Raises ValueError for another."""
     site = SiteOutput.model_validate(answer)
     if not (0 < site.band < 1 and 0 <= site.between_runs < 1 and site.runs):

@@ -105,6 +105,16 @@ class HistoryUnreadOutput(Output):
     fact: str
 
 
+class HistoryAskedOutput(Output):
+    """What a page was asked for, by which it is made again: options as they were given, `since_s`
+    in seconds since 1970."""
+
+    folders: list[str]
+    selection: list[str]
+    metrics: list[str]
+    since_s: float | None
+
+
 class HistoryOutput(Output):
     """`runs` are in the order of time. `regressions` counts changes for the worse that last,
     `undecided` those whose interval crosses the equivalence margin."""
@@ -119,11 +129,16 @@ class HistoryOutput(Output):
     splits: list[HistorySplitOutput]
     clock: list[HistoryClockOutput]
     unread: list[HistoryUnreadOutput]
+    asked: HistoryAskedOutput | None = Field(default=None, exclude_if=lambda given: given is None)
 
 
-def history_output(history: History, headline: str) -> HistoryOutput:
+def history_output(
+    history: History, headline: str, asked: HistoryAskedOutput | None = None
+) -> HistoryOutput:
+    """Build the answer; that of a page has what was `asked`."""
     regressions = {id(change) for _, change in history.regressions}
     return HistoryOutput(
+        asked=asked,
         headline=headline,
         band=history.band,
         regressions=len(regressions),

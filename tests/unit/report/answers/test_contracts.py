@@ -17,6 +17,8 @@ from leadline.analysis.comparison import By, two_runs
 from leadline.analysis.explain.explain import explain
 from leadline.analysis.figures import figures
 from leadline.analysis.gate import Policy, decide
+from leadline.analysis.history import build_history
+from leadline.analysis.history_rows import HistoryRun
 from leadline.analysis.layers.study import layer_study
 from leadline.analysis.objectives import every_rate, find_use_case
 from leadline.analysis.ranking import rank
@@ -35,6 +37,7 @@ from leadline.planning.draft import Draft, DraftTarget, LeftOut, Load
 from leadline.report.answers import run as contracts
 from leadline.report.answers.comparison import compare_output
 from leadline.report.answers.gate import gate_output
+from leadline.report.answers.history import HistoryAskedOutput, history_output
 from leadline.report.answers.layers import layers_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
@@ -47,6 +50,7 @@ from leadline.report.answers.systems import (
     inventory_output,
     plan_output,
 )
+from leadline.run_index import read_archive
 from tests.unit.analysis.layers.streams import stack, stream_run
 from tests.unit.inventory.conftest import dumps_of
 
@@ -64,6 +68,12 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return stream_run(tmp_path_factory.mktemp("layers") / "r", cells)
 
 
+def _indexed(run: Run) -> HistoryRun:
+    indexed = read_archive(run.path)
+    assert isinstance(indexed, HistoryRun)
+    return indexed
+
+
 def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
     findings = some_findings()
     cells = figures(run, findings)
@@ -79,6 +89,11 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
                 compare(*sides, by=By.RUN),
             ),
             "pass",
+        ),
+        "history": history_output(
+            build_history([run.path.parent], [_indexed(run)], (), now_s=1e10),
+            "no change",
+            HistoryAskedOutput(folders=["runs"], selection=[], metrics=["iops"], since_s=None),
         ),
         "import": contracts.import_output(
             [(run, findings)],
