@@ -21,8 +21,9 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Look, LookedPair, LookedRate, LookEnd, LookState
 from leadline.archive.verify import Discrepancy
 from leadline.audit.registry import audit
-from leadline.plan.models import Cell, Stop
-from leadline.plan.stop import compared_pairs
+from leadline.plan.models import Cell
+from leadline.plan.stop import Stop
+from leadline.plan.stop_rules import compared_pairs
 from leadline.stats.effects import FEWEST_BLOCKS
 from leadline.stats.families import ALONE
 from leadline.stats.outlook import decision_probability

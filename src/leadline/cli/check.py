@@ -19,8 +19,9 @@ from leadline.plan.groups import Demand, peak_demand, planned_groups
 from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import guarded_course
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
-from leadline.plan.models import FollowUp, OpenLoop, Plan, Stop
-from leadline.plan.stop import compared_pairs, most_seconds
+from leadline.plan.models import FollowUp, OpenLoop, Plan
+from leadline.plan.stop import Stop
+from leadline.plan.stop_rules import compared_pairs, most_seconds
 from leadline.plan.target_url import Access, TargetKind, VolumeRequest
 from leadline.text import count_text, shortened, visible
 from leadline.units import (

@@ -34,7 +34,7 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
-from leadline.plan.stop import stop_faults
+from leadline.plan.stop_rules import stop_faults
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.guard import HealthLimit, Limit, QueryLimit, RunGuard
 from leadline.runner.ports import Engines, Job

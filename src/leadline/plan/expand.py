@@ -25,7 +25,7 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.matrix import LEVEL_SETTINGS, Matrix, workload_variants
 from leadline.plan.models import Cell, Density, FollowUp, OpenLoop, Phase, Plan
 from leadline.plan.rules import stream_faults
-from leadline.plan.stop import planned_stop
+from leadline.plan.stop_rules import planned_stop
 from leadline.plan.target_url import TargetUrl
 from leadline.plan.written_targets import written_targets
 

@@ -57,7 +57,7 @@ from leadline.plan.job_file import parse_job_file, read_job_file
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
-from leadline.plan.stop import stop_faults
+from leadline.plan.stop_rules import stop_faults
 from leadline.plan.target_url import (
     BootImage,
     KubernetesCluster,

@@ -23,6 +23,7 @@ from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.guard import Guard
 from leadline.plan.lab import LabDescription
+from leadline.plan.stop import Stop
 from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
 from leadline.units import format_latency, parse_duration
 
@@ -479,22 +480,6 @@ class Density(Model):
 
 
 FollowUp = Annotated[OpenLoop | Density, Field(discriminator="kind")]
-
-
-class Stop(Model):
-    """When a run ends by its results: rates of the `baseline` are compared with those of each other
-    target or cluster, with an equivalence margin of `within` as a share. Each cell has `first`
-    trials, and then more in each round until it is decided, up to `max_repeats`, or decided by then
-    with a probability below `futility` only; a round begins only if the trials then take
-    `max_time_s` together at most (None: no limit)."""
-
-    compare: Literal["target", "cluster"]
-    baseline: str
-    within: float = Field(gt=0, lt=1)
-    first: int = Field(ge=2)
-    max_repeats: int = Field(le=100)
-    futility: float = Field(ge=0, lt=1)
-    max_time_s: float | None = None
 
 
 class Plan(Model):

@@ -1,91 +1,25 @@
-"""Comparisons that end a run, by the `stop:` of its plan."""
+"""The rule that ends a run when its comparisons are decided: `stop:` of a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from leadline.plan.document import StopDocument
-from leadline.plan.models import Plan, Stop, Target
-from leadline.plan.yaml_positions import KeyPath
-from leadline.text import shortened
+from pydantic import BaseModel, ConfigDict, Field
 
 
-def planned_stop(written: StopDocument, targets: Sequence[Target], repeats: int) -> Stop:
-    """The rule with its defaults: clusters are compared if the plan has several, else targets, each
-    with the first one. `stop_faults` reports what has no meaning."""
-    compare = written.compare or ("cluster" if len(_names(targets, "cluster")) > 1 else "target")
-    names = _names(targets, compare)
-    return Stop.model_construct(
-        compare=compare,
-        baseline=written.baseline or next(iter(names), ""),
-        within=written.within,
-        first=repeats,
-        max_repeats=written.max_repeats,
-        futility=written.futility,
-        max_time_s=written.max_time,
-    )
+class Stop(BaseModel):
+    """When a run ends by its results: rates of the `baseline` are compared with those of each other
+    target or cluster, with an equivalence margin of `within` as a share. Each cell has `first`
+    trials, and then more in each round until it is decided, up to `max_repeats`, or decided by then
+    with a probability below `futility` only; a round begins only if the trials then take
+    `max_time_s` together at most (None: no limit)."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-def _names(targets: Sequence[Target], compare: str) -> tuple[str, ...]:
-    """What can be compared: targets, or clusters with their condition."""
-    if compare == "target":
-        return tuple(target.name for target in targets)
-    return tuple(dict.fromkeys(target.place for target in targets if target.place))
-
-
-def compared_pairs(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Baseline and candidate of each comparison that ends the run; none without `stop:`."""
-    stop = plan.stop
-    if stop is None:
-        return ()
-    others = (name for name in _names(plan.targets, stop.compare) if name != stop.baseline)
-    return tuple((stop.baseline, name) for name in others)
-
-
-def most_seconds(plan: Plan, done: int, cells: Sequence[int] | None = None) -> float:
-    """The seconds of I/O of all rounds after `done`, if all these cells (None: all of the plan)
-    stay open."""
-    stop = plan.stop
-    assert stop is not None
-    asked = range(len(plan.cells)) if cells is None else cells
-    each_s = sum(plan.cells[cell].workload.duration_s for cell in asked)
-    return max(0, stop.max_repeats - done) * each_s
-
-
-def stop_faults(plan: Plan) -> Iterator[tuple[KeyPath, str]]:
-    """What has no meaning in the `stop:` of a plan, each with its key path."""
-    stop = plan.stop
-    if stop is None:
-        return
-    names = _names(plan.targets, stop.compare)
-    for key in ("detect", "budget"):
-        if getattr(plan, key) is not None:
-            yield ("stop",), f"a plan with {key} has fixed repeats: leave one of the two out"
-    if plan.follow_ups:
-        yield ("stop",), "a plan with open_loop or density has fixed repeats: leave one out"
-    if stop.first < 2:
-        yield ("repeats",), "a look needs two trials of each cell: `repeats` is 2 or more"
-    if stop.max_repeats < stop.first:
-        fact = f"{stop.max_repeats} is less than the {stop.first} repeats before the first look"
-        yield ("stop", "max_repeats"), fact
-    if len(names) < 2:
-        one = f"one {stop.compare}" if names else f"no {stop.compare}"
-        fact = f"nothing to compare: the plan has {one}; name a second one to measure"
-        yield ("stop",), fact
-    elif stop.baseline not in names:
-        fact = f"the plan has no {stop.compare} {stop.baseline!r} ({shortened(names)})"
-        yield ("stop", "baseline"), fact
-    elif stop.compare == "cluster":
-        yield from _without_partner(plan.targets, stop.baseline, names)
-
-
-def _without_partner(
-    targets: Sequence[Target], baseline: str, names: Sequence[str]
-) -> Iterator[tuple[KeyPath, str]]:
-    """Clusters that have no target in common with the baseline."""
-    subjects = {
-        name: {target.subject for target in targets if target.place == name} for name in names
-    }
-    for name in names:
-        if not subjects[name] & subjects[baseline]:
-            yield ("stop",), f"{name!r} has no target in common with {baseline!r}"
+    compare: Literal["target", "cluster"]
+    baseline: str
+    within: float = Field(gt=0, lt=1)
+    first: int = Field(ge=2)
+    max_repeats: int = Field(le=100)
+    futility: float = Field(ge=0, lt=1)
+    max_time_s: float | None = None

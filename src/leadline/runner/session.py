@@ -37,7 +37,7 @@ from leadline.plan.expand import (
 from leadline.plan.groups import PlannedGroup, planned_groups, target_demand
 from leadline.plan.guard_rules import prefill_s
 from leadline.plan.models import Cell, Group, Plan, Trial
-from leadline.plan.stop import most_seconds
+from leadline.plan.stop_rules import most_seconds
 from leadline.probes.host import host_inventory
 from leadline.runner.events import Looked, Noted, RunStarted
 from leadline.runner.ports import problem_from

@@ -12,7 +12,7 @@ from leadline.archive.records import Look, LookedPair, LookedRate, LookEnd, Look
 from leadline.cli import progress
 from leadline.cli.progress import LiveTable
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Stop
+from leadline.plan.stop import Stop
 from leadline.runner.events import (
     Looked,
     Noted,

@@ -9,8 +9,9 @@ import pytest
 from leadline.errors import LeadlineError
 from leadline.plan.expand import add_round
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Plan, Stop
-from leadline.plan.stop import compared_pairs, most_seconds
+from leadline.plan.models import Plan
+from leadline.plan.stop import Stop
+from leadline.plan.stop_rules import compared_pairs, most_seconds
 
 DIRECTORIES = "targets: [{name: a, target: 'dir:/a'}, {name: b, target: 'dir:/b'}]\n"
 ONE = "targets: [{name: a, target: 'dir:/a'}]\n"

@@ -19,7 +19,7 @@ from leadline.inventory.diff.host import format_layer, format_layers
 from leadline.inventory.host import BlockDevice, HostInventory, NvmeController, TargetInventory
 from leadline.inventory.layer import Layer
 from leadline.plan.models import Cell as PlanCell
-from leadline.plan.models import Stop
+from leadline.plan.stop import Stop
 from leadline.plan.target_url import TargetKind
 from leadline.report.cells import number_column, quantity, table
 from leadline.report.document import Block, Code, Column, Paragraph, Table
