@@ -34,15 +34,10 @@ from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
 from leadline.plan.footprint import footprint_of
 from leadline.plan.guard import Guard, PrometheusLimit
+from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.matrix import Dimension
-from leadline.plan.target_url import (
-    BootImage,
-    KubernetesCluster,
-    Toleration,
-    VmSettings,
-)
 from leadline.units import (
     format_block_size,
     format_duration,

@@ -21,14 +21,9 @@ from leadline.connect.kubernetes.console import ConsoleLink, ConsoleShell
 from leadline.connect.kubernetes.machines import RunnerMachine, build_machine
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
+from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.models import Target
-from leadline.plan.target_url import (
-    BootImage,
-    KubernetesCluster,
-    Toleration,
-    VmSettings,
-    volume_request,
-)
+from leadline.plan.target_url import volume_request
 from leadline.runner.ports import Journal
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget

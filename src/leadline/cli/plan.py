@@ -20,8 +20,8 @@ from leadline.units import parse_size
 
 if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import KubernetesAccess
+    from leadline.plan.kubernetes_cluster import KubernetesCluster
     from leadline.plan.loader import Overrides
-    from leadline.plan.target_url import KubernetesCluster
     from leadline.planning.draft import Draft, DraftRequest, Load, Survey
 
 

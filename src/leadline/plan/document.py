@@ -17,6 +17,7 @@ from pydantic import (
 from leadline.metrics import MARGIN
 from leadline.plan.expectations import Expectation
 from leadline.plan.guard import Guard
+from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
 from leadline.plan.matrix import Dimension, matrix_faults
@@ -29,7 +30,7 @@ from leadline.plan.models import (
     Sharing,
     parse_latency_limit,
 )
-from leadline.plan.target_url import KubernetesCluster, parse_cpu, parse_target_url
+from leadline.plan.target_url import parse_target_url
 from leadline.units import parse_duration, parse_size
 
 

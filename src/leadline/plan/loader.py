@@ -54,17 +54,12 @@ from leadline.plan.groups import over_budget
 from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.guard_rules import guard_faults
 from leadline.plan.job_file import parse_job_file, read_job_file
+from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
 from leadline.plan.stop_rules import stop_faults
-from leadline.plan.target_url import (
-    BootImage,
-    KubernetesCluster,
-    TargetKind,
-    Toleration,
-    VmSettings,
-)
+from leadline.plan.target_url import TargetKind
 from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 

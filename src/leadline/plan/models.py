@@ -22,9 +22,10 @@ from leadline.metrics import Metric, Op
 from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.guard import Guard
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.lab import LabDescription
 from leadline.plan.stop import Stop
-from leadline.plan.target_url import KubernetesCluster, TargetKind, TargetUrl, parse_target_url
+from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
 from leadline.units import format_latency, parse_duration
 
 # A limit that latency must stay below, as people write it: `p99<5ms`.

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields
 from itertools import product
 
 from leadline.inventory.kubernetes.models import KubernetesInventory, Node, StorageClass
-from leadline.plan.target_url import GIB, PRESETS, KubernetesCluster, RunnerKind, VolumeMode
+from leadline.plan.kubernetes_cluster import KubernetesCluster
+from leadline.plan.target_url import GIB, PRESETS, RunnerKind, VolumeMode
 from leadline.units import format_size
 
 

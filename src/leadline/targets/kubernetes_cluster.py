@@ -28,8 +28,8 @@ from leadline.connect.kubernetes.pods import (
     user_of_namespace,
 )
 from leadline.errors import LeadlineError
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.models import Cluster
-from leadline.plan.target_url import KubernetesCluster
 from leadline.runner.ports import Journal
 
 # A short `ready` of the plan still leaves time for removals: a namespace takes up to ten seconds.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from leadline.errors import LeadlineError
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.target_url import KubernetesCluster
 from tests.conftest import IMAGE
 
 PLAN = """\

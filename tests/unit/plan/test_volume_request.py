@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.target_url import (
     CHOICES,
     GIB,
@@ -14,7 +15,6 @@ from leadline.plan.target_url import (
     OPTIONS,
     PRESETS,
     Access,
-    KubernetesCluster,
     Lifetime,
     RunnerKind,
     TargetKind,

@@ -13,7 +13,7 @@ from leadline.archive.records import Created
 from leadline.connect.kubernetes.permissions import RUN_RULES, Rule
 from leadline.connect.kubernetes.pods import PodSecurity
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import KubernetesCluster
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 ENFORCED = "pod-security.kubernetes.io/enforce"

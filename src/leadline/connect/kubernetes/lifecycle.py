@@ -45,7 +45,8 @@ from leadline.connect.kubernetes.pods import (
     claim_spec,
     create_job,
 )
-from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest
+from leadline.plan.kubernetes_cluster import KubernetesCluster
+from leadline.plan.target_url import VolumeMode, VolumeRequest
 
 SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 CONTENTS = "volumesnapshotcontents.snapshot.storage.k8s.io"

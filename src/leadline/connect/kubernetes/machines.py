@@ -38,15 +38,8 @@ from leadline.connect.kubernetes.pods import (
     spread_constraints,
 )
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import (
-    BootImage,
-    Bus,
-    HostCache,
-    KubernetesCluster,
-    VmSettings,
-    VolumeMode,
-    VolumeRequest,
-)
+from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, VmSettings
+from leadline.plan.target_url import Bus, HostCache, VolumeMode, VolumeRequest
 
 # udev names the data disk in the guest by its serial number, with a prefix by the bus.
 SERIAL = "leadline"

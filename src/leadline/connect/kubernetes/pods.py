@@ -56,7 +56,8 @@ from leadline.connect.kubernetes.objects import (
     list_labelled,
 )
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import KubernetesCluster, Spread, VolumeMode, VolumeRequest
+from leadline.plan.kubernetes_cluster import KubernetesCluster
+from leadline.plan.target_url import Spread, VolumeMode, VolumeRequest
 
 TOPOLOGY_KEYS = {Spread.NODE: "kubernetes.io/hostname", Spread.ZONE: "topology.kubernetes.io/zone"}
 CONTAINER = "runner"

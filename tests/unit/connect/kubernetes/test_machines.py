@@ -23,7 +23,8 @@ from leadline.connect.kubernetes.machines import (
     user_data,
 )
 from leadline.connect.kubernetes.objects import labels_of
-from leadline.plan.target_url import BootImage, KubernetesCluster, VmSettings, volume_request
+from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, VmSettings
+from leadline.plan.target_url import volume_request
 
 
 def _instance(**status: Any) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from leadline.connect.kubernetes.pods import (
     build_namespace,
     user_of_namespace,
 )
-from leadline.plan.target_url import KubernetesCluster, VolumeMode, VolumeRequest, volume_request
+from leadline.plan.kubernetes_cluster import KubernetesCluster
+from leadline.plan.target_url import VolumeMode, VolumeRequest, volume_request
 
 LABELS = labels_of("perf-1", "abc", 1)
 

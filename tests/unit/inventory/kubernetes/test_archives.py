@@ -13,8 +13,8 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.audit.gathering import run_evidence
 from leadline.inventory.kubernetes.folder import read_folder
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.models import Cluster
-from leadline.plan.target_url import KubernetesCluster
 from leadline.report.document import Section, Table
 from leadline.report.pages.run.systems import system_sections
 from tests.conftest import RECORDED

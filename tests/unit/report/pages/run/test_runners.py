@@ -10,8 +10,8 @@ from archive_builder import make_run, small_plan
 from leadline.analysis.figures import figures
 from leadline.archive.reader import Run
 from leadline.archive.records import ClaimedVolume, Runner
+from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.models import Cluster, Plan
-from leadline.plan.target_url import KubernetesCluster
 from leadline.report.pages.run.page import run_document
 from leadline.report.render import markdown
 
