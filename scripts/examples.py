@@ -119,8 +119,9 @@ def at_depth_one(table: str) -> str:
 
 def readable(page: str) -> str:
     """A page with its downloads unpacked, which another zlib packs otherwise, without its seal and
-    the version of Leadline: two pages that read the same are the same."""
+    the versions of Leadline and Python: two pages that read the same are the same."""
     opened = _with_downloads(open_page(page)[0], str)
+    opened = re.sub(r"\b3\.\d+\.\d+\b", "PYTHON", opened)
     return re.sub(r"Leadline \d+\.\d+\.\d+[^\"<\s]*", "Leadline VERSION", opened)
 
 

@@ -69,8 +69,7 @@ def made_pages() -> Iterator[dict[str, Path]]:
         study = f"{table_of_study}-multi-zone"
         _call("recommend", study, "--for", "database", "-o", str(made["recommendation"]), *runs)
         _call("site", str(folder / "runs"), "-o", str(folder / "public"))
-        with tarfile.open(RECORDED / "layers" / "openzfs-mirror-log.tar.xz") as packed:
-            packed.extractall(folder / "layers", filter="data")
+        _unpack(RECORDED / "layers" / "openzfs-mirror-log.tar.xz", folder / "layers")
         archive = next((folder / "layers").rglob("manifest.json")).parent
         _call("layers", str(archive), "-o", str(made["layers"]))
         _load_curves(folder / "study", made["scaling"])
@@ -82,10 +81,16 @@ def made_pages() -> Iterator[dict[str, Path]]:
         yield {**made, "site": folder / "public" / "index.html"}
 
 
+def _unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as packed:
+        # Debian 12's Python has no filters.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(folder)
+
+
 def _load_curves(folder: Path, page: Path) -> None:
     """Write the load curves of both clusters of a recorded study."""
-    with tarfile.open(RECORDED / "lab-study" / "study.tar.xz") as packed:
-        packed.extractall(folder, filter="data")
+    _unpack(RECORDED / "lab-study" / "study.tar.xz", folder)
     facts, runs = str(RECORDED / "lab-study" / "facts.yaml"), ("--runs", str(folder / "runs"))
     clusters = ("single-zone", "multi-zone")
     for cluster in clusters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from leadline.report.pages.comparison.page import comparison_document
 from leadline.report.pages.run.page import run_document
 from leadline.report.pages.scaling.page import scaling_page
 from leadline.report.render import html
-from tests.conftest import RECORDED
+from tests.conftest import RECORDED, unpack
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS
 from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
 
@@ -60,8 +59,7 @@ def _of_verbs(folder: Path) -> dict[str, Path]:
     table = DUMPS / "imports" / "table" / "multizone-vs-singlezone.csv"
     studies = ("--runs", str(folder / "studies"))
     assert main(["import", "table", str(table), "--run", "study", *studies]) < 2
-    with tarfile.open(DUMPS / "layers" / "openzfs-mirror-log.tar.xz") as packed:
-        packed.extractall(folder / "streams", filter="data")
+    unpack(DUMPS / "layers" / "openzfs-mirror-log.tar.xz", folder / "streams")
     stream = next((folder / "streams").rglob("manifest.json")).parent
     _import_nights(folder)
     zones = ("study-single-zone", "study-multi-zone")

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Leadline
-from tests.conftest import RECORDED
+from tests.conftest import RECORDED, unpack
 
 CLUSTERS = ("single-zone", "multi-zone")
 FACTS = RECORDED.parent / "lab-study" / "facts.yaml"
@@ -21,8 +20,7 @@ FACTS = RECORDED.parent / "lab-study" / "facts.yaml"
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
-    with tarfile.open(RECORDED.parent / "lab-study" / "study.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(RECORDED.parent / "lab-study" / "study.tar.xz", folder)
     return folder
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import leadline as package
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from tests.cli.conftest import Leadline, refused
-from tests.conftest import Said
+from tests.conftest import Said, unpack
 from tests.unit.analysis.layers.streams import stack, stream_run
 from tests.unit.audit.audit_archives import Stored, build, cell
 
@@ -88,8 +87,7 @@ def test_recorded_runs_are_shown_in_every_format(
     leadline: Leadline, tmp_path: Path, name: str, output: str
 ) -> None:
     """Real zfs-fuse and ext4 on loop devices (benchmarks/audit)."""
-    with tarfile.open(RECORDED / f"{name}.tar.xz") as archive:
-        archive.extractall(tmp_path)
+    unpack(RECORDED / f"{name}.tar.xz", tmp_path)
     said = leadline("layers", str(tmp_path / name / "run"), "--format", output)
     assert (said.status, said.err) == (0, "")
     if output == "json":
@@ -104,8 +102,7 @@ def test_no_sum_of_a_busy_openzfs_mirror_with_a_log_is_flagged(
     leadline: Leadline, tmp_path: Path
 ) -> None:
     """`zpool iostat` and the disks differ by -13 to +68 %: none of it is a known error."""
-    with tarfile.open(OPENZFS) as archive:
-        archive.extractall(tmp_path)
+    unpack(OPENZFS, tmp_path)
     said = leadline(
         "layers", str(tmp_path / OPENZFS.name.removesuffix(".tar.xz")), "--format", "json"
     )

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, unpack
 from tests.docs.console import hold_against
 
 pytestmark = pytest.mark.slow
@@ -61,8 +60,7 @@ def test_use_in_scripts(tmp_path: Path) -> None:
 def test_import_results(tmp_path: Path) -> None:
     published = ROOT / "tests" / "recorded" / "imports" / "table" / "openebs-and-rook-fio.csv"
     shutil.copy(published, tmp_path / "published.csv")
-    with tarfile.open(ROOT / "tests" / "recorded" / "lab-study" / "study.tar.xz") as archive:
-        archive.extractall(tmp_path / "study", filter="data")
+    unpack(ROOT / "tests" / "recorded" / "lab-study" / "study.tar.xz", tmp_path / "study")
     page = GUIDES / "import-results.md"
     assert _files(page, tmp_path) == ["lab-facts.yaml", "facts.yaml", "mine.csv", "pools.csv"]
     hold_against(page, tmp_path, least=12)

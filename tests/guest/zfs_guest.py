@@ -163,7 +163,8 @@ class ZfsGuest:
         packed = self._must(["tar", "-c", "-C", folder, "."], b"")
         into.mkdir(parents=True, exist_ok=True)
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            tar.extractall(into, filter="data")
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(into)
         return into
 
     def console(self) -> str:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from leadline import __version__
-from tests.conftest import ROOT
+from tests.conftest import ROOT, unpack
 
 KREW = ROOT / "deploy" / "krew"
 URI = "https://downloads.example/kubectl-leadline.tar.gz"
@@ -94,8 +94,7 @@ class TestLauncher:
 
     @pytest.fixture
     def launcher(self, release: Path, tmp_path: Path) -> Path:
-        with tarfile.open(release / "kubectl-leadline.tar.gz") as tar:
-            tar.extractall(tmp_path / "krew")  # Debian 12's Python has no filter yet
+        unpack(release / "kubectl-leadline.tar.gz", tmp_path / "krew")
         return tmp_path / "krew" / "kubectl-leadline"
 
     def _call(self, launcher: Path, *folders: Path, package: str = "") -> tuple[int, str, str]:
