@@ -27,10 +27,9 @@ from leadline.connect.kubernetes.lifecycle import (
     created_s,
     delete_with_snapshot,
     finalizers,
-    list_owned,
 )
 from leadline.connect.kubernetes.machines import MACHINES
-from leadline.connect.kubernetes.objects import get_object
+from leadline.connect.kubernetes.objects import get_object, list_owned
 from leadline.engines.volume_journal import VOLUME_LABEL, Facts, Journal
 from leadline.engines.volume_users import guest_first_io, pod_first_io
 from leadline.engines.volume_waits import KINDS, RESOURCES, Stuck, Waits

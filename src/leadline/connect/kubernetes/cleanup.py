@@ -29,7 +29,6 @@ from leadline.connect.kubernetes.lifecycle import (
     SNAPSHOT,
     SNAPSHOTS,
     delete_with_snapshot,
-    list_owned,
 )
 from leadline.connect.kubernetes.machines import (
     IMPORTS,
@@ -51,6 +50,7 @@ from leadline.connect.kubernetes.objects import (
     format_events,
     get_object,
     label_value,
+    list_owned,
     selector,
 )
 from leadline.connect.kubernetes.pods import pods_of

@@ -35,7 +35,7 @@ from leadline.connect.kubernetes.machines import (
     user_data,
 )
 from leadline.connect.kubernetes.machines import SCRATCH as GUEST_SCRATCH
-from leadline.connect.kubernetes.objects import create_object, get_object
+from leadline.connect.kubernetes.objects import create_object, get_object, list_owned
 from leadline.connect.kubernetes.pods import (
     DEVICE,
     MOUNT,
@@ -293,27 +293,6 @@ class LifecycleObjects:
     def left(self, kind: Any, resource: str) -> list[dict[str, Any]]:
         """List the objects of the kind that still exist."""
         return list_owned(self.connection, kind, resource, self.namespace, self.runner.labels)
-
-
-def list_owned(
-    connection: Connection, kind: Any, resource: str, namespace: str, labels: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """List raw objects with labels; none where the cluster does not serve the kind."""
-
-    def call(client: Any) -> list[dict[str, Any]]:
-        try:
-            return [dict(found) for found in client.list(kind, namespace=namespace, labels=labels)]
-        except httpx2.HTTPStatusError as error:
-            if error.response.status_code == 404:
-                return []
-            raise
-
-    try:
-        return connection.ask("list", resource, call, namespace=namespace)
-    except ApiError as error:
-        if error.status.code == 404:
-            return []
-        raise
 
 
 def delete_with_snapshot(connection: Connection, content: str) -> None:

@@ -21,13 +21,14 @@ from lightkube.resources.core_v1 import PersistentVolumeClaim, Secret
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection
 from leadline.connect.kubernetes.objects import (
+    TOKEN,
     Problem,
     RunnerGroup,
     await_running,
     create_object,
     format_events,
     get_object,
-    list_labelled,
+    list_owned,
 )
 from leadline.connect.kubernetes.pods import (
     claim_spec,
@@ -452,13 +453,8 @@ def instances_of(connection: Connection, namespace: str, token: str) -> list[Obj
 def _list_objects(
     connection: Connection, kind: Any, resource: str, namespace: str, token: str
 ) -> list[Object]:
-    try:
-        found = list_labelled(connection, kind, resource, namespace, token)
-    except ApiError as error:
-        if error.status.code == 404:
-            return []
-        raise
-    return sorted((item.to_dict() for item in found), key=name_of)
+    found = list_owned(connection, kind, resource, namespace, {TOKEN: token})
+    return sorted(found, key=name_of)
 
 
 def instance_of(connection: Connection, namespace: str, name: str) -> Object | None:

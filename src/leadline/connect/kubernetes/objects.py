@@ -202,6 +202,29 @@ def list_labelled(
     return connection.ask("list", resource, call, namespace=namespace)
 
 
+def list_owned(
+    connection: Connection, kind: Any, resource: str, namespace: str, labels: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """List raw objects with labels; none where the cluster does not serve the kind, for which an
+    API server has no object of its own in the answer."""
+    from httpx2 import HTTPStatusError
+
+    def call(client: Any) -> list[dict[str, Any]]:
+        try:
+            return [dict(found) for found in client.list(kind, namespace=namespace, labels=labels)]
+        except HTTPStatusError as error:
+            if error.response.status_code == 404:
+                return []
+            raise
+
+    try:
+        return connection.ask("list", resource, call, namespace=namespace)
+    except ApiError as error:
+        if error.status.code == 404:
+            return []
+        raise
+
+
 def list_kind(connection: Connection, kind: ObjectKind) -> list[dict[str, Any]]:
     """List the raw objects of a kind in all namespaces, in the newest version with objects."""
     for version in kind.versions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from leadline.connect.kubernetes.machines import (
     find_machine_problem,
     find_wait,
     format_conditions,
+    instances_of,
     is_running,
+    machines_of,
     read_placement,
     script,
     user_data,
@@ -25,6 +28,7 @@ from leadline.connect.kubernetes.machines import (
 from leadline.connect.kubernetes.objects import labels_of
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, VmSettings
 from leadline.plan.target_url import volume_request
+from tests.unit.connect.kubernetes.api_double import Answer, ApiDouble, refusal
 
 
 def _instance(**status: Any) -> dict[str, Any]:
@@ -36,6 +40,23 @@ def _instance(**status: Any) -> dict[str, Any]:
 
 def _condition(kind: str, status: str, reason: str = "", message: str = "") -> dict[str, str]:
     return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        # Of a group that no resource definition has, and of a resource that its group lacks.
+        Answer(status=404, body=b"404 page not found", kind="text/plain"),
+        refusal(404, "the server could not find the requested resource"),
+    ],
+)
+def test_a_cluster_without_kubevirt_has_no_machines(
+    api: ApiDouble, tmp_path: Path, answer: Answer
+) -> None:
+    api.say = lambda asked: answer
+    with api.connection(tmp_path) as connection:
+        assert machines_of(connection, "ns", "t1") == []
+        assert instances_of(connection, "ns", "t1") == []
 
 
 def test_one_that_runs_where_it_was_is_no_trouble() -> None:
