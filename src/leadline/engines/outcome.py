@@ -8,18 +8,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline import errors
-from leadline.archive.records import Problem
+from leadline.archive.records import Problem, TrialStatus
 from leadline.connect import programs
 from leadline.engines.process import Ended
 from leadline.errors import ErrorKind
 from leadline.probes.zfs import suspended_below
-from leadline.runner.ports import Folder, Location
+from leadline.runner.ports import Execution, Folder, Location
 
 INTERRUPTED = Problem(
     code=errors.INTERRUPTED.code,
     fact="the trial was stopped by a signal",
     hint="`leadline run --resume` does it again",
 )
+
+
+def execution_of(
+    ended: Ended, command: tuple[str, ...], status: TrialStatus, problem: Problem | None
+) -> Execution:
+    """The execution of a process that ended here."""
+    return Execution(
+        status=status,
+        command=command,
+        exit_status=ended.exit_status,
+        signals=ended.signals,
+        engine_cpu_s=ended.cpu_s,
+        wall_s=ended.wall_s,
+        problem=problem,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from leadline.engines.fio.choice import (
 from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.outcome import local_outcome, parse_rate
 from leadline.engines.fio.pace import Pace, PacedStop, find_shortfall, sections_of
+from leadline.engines.outcome import execution_of
 from leadline.engines.process import Program, RateReader, supervise
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
@@ -217,12 +218,4 @@ class FioEngine:
         elif status is TrialStatus.COMPLETED:
             problem = find_shortfall(folder, self.name, sections)
             status = TrialStatus.FAILED if problem else status
-        return Execution(
-            status=status,
-            command=command,
-            exit_status=ended.exit_status,
-            signals=ended.signals,
-            engine_cpu_s=ended.cpu_s,
-            wall_s=ended.wall_s,
-            problem=problem,
-        )
+        return execution_of(ended, command, status, problem)

@@ -28,7 +28,13 @@ from leadline.engines.fio.remote import (
     run_parts,
     summed_rates,
 )
-from leadline.engines.outcome import INTERRUPTED, hung_problem, last_lines, with_suspension
+from leadline.engines.outcome import (
+    INTERRUPTED,
+    execution_of,
+    hung_problem,
+    last_lines,
+    with_suspension,
+)
 from leadline.engines.process import RateReader, supervise
 from leadline.errors import LeadlineError
 from leadline.formats.program import pgbench, sysbench
@@ -176,15 +182,7 @@ class ProgramEngine:
             status, problem = TrialStatus.HUNG, with_suspension(problem, job.location)
         elif ended.exit_status is not None:
             status, problem = self._outcome(folder, ended.exit_status, "")
-        return Execution(
-            status=status,
-            command=command,
-            exit_status=ended.exit_status,
-            signals=ended.signals,
-            engine_cpu_s=ended.cpu_s,
-            wall_s=ended.wall_s,
-            problem=problem,
-        )
+        return execution_of(ended, command, status, problem)
 
     def _execute_remotely(
         self,
