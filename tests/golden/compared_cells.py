@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.explain.systems import Network, PoolFacts, SystemFacts
 from leadline.analysis.figures import CellFigure, FindingMark, MetricFigure
-from leadline.analysis.io_paths import draw_placement
 from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import PoolType
 from leadline.inventory.diff import Difference, Topic
 from leadline.metrics import Metric, Op
+from leadline.model.io_paths import draw_placement
 
 
 @dataclass(frozen=True, kw_only=True)

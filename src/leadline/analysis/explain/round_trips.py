@@ -1,6 +1,6 @@
 """Round trips between zones that an I/O waits for, and what they are expected to cost.
 
-The paths of an I/O are those of `leadline.analysis.io_paths`. Here they get the placement of a
+The paths of an I/O are those of `leadline.model.io_paths`. Here they get the placement of a
 pool, the client's place and the measured round trips.
 """
 
@@ -13,7 +13,9 @@ from functools import cache
 
 from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.explain.systems import Network, PoolFacts, ReadFrom, SystemFacts
-from leadline.analysis.io_paths import (
+from leadline.inventory.ceph.model import PoolType
+from leadline.metrics import Op
+from leadline.model.io_paths import (
     ActingSet,
     IoPath,
     PathSummary,
@@ -21,8 +23,6 @@ from leadline.analysis.io_paths import (
     draw_placement,
     summarise_paths,
 )
-from leadline.inventory.ceph.model import PoolType
-from leadline.metrics import Op
 
 # A smaller cost is not tested: it is the time of a few system calls.
 LEAST_COST_S = 50e-6

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import median
 
-from leadline.analysis.io_paths import ActingSet, RoundTripTimes, merge_alike
 from leadline.archive.records import RoundTrip
 from leadline.inventory.ceph.model import CephInventory, Osd, Pool, PoolType
 from leadline.inventory.ceph.topology import PlacementGroup
@@ -15,6 +14,7 @@ from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.facts import find_pool, target_facts
 from leadline.inventory.kubernetes.classes import reads_near
 from leadline.inventory.kubernetes.models import KubernetesInventory
+from leadline.model.io_paths import ActingSet, RoundTripTimes, merge_alike
 from leadline.plan.facts import ClusterFacts
 from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind

@@ -41,11 +41,11 @@ from leadline.analysis.explain.facts import (
 )
 from leadline.analysis.explain.round_trips import count_round_trips
 from leadline.analysis.explain.systems import ReadFrom, SystemFacts, find_pool_facts
-from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.diff import Difference, ceph_differences
 from leadline.metrics import Op
+from leadline.model.io_paths import IoPath
 from leadline.plan.models import Target
 from leadline.report.pages.comparison.explanations import explanation_text
 

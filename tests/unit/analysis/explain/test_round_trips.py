@@ -23,10 +23,10 @@ from leadline.analysis.explain.round_trips import (
     with_queue,
 )
 from leadline.analysis.explain.systems import Network, SystemFacts, summarise_network
-from leadline.analysis.io_paths import ActingSet, IoPath, merge_alike, summarise_paths
 from leadline.archive.records import RoundTrip
 from leadline.inventory.ceph.model import PoolType
 from leadline.metrics import Op
+from leadline.model.io_paths import ActingSet, IoPath, merge_alike, summarise_paths
 
 
 def slow_round_trips(op: Op, pool: PoolFacts, client: int, places: tuple[int, ...]) -> int:

@@ -26,10 +26,10 @@ from leadline.analysis.explain.facts import (
     Unknown,
 )
 from leadline.analysis.explain.round_trips import Cost, RoundTrips, is_hidden
-from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference
 from leadline.metrics import Op
+from leadline.model.io_paths import IoPath
 from leadline.report.words import OP_NOUNS
 from leadline.text import counted, listed, percent, sentence
 from leadline.units import format_iops, format_latency

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from leadline.analysis.comparison import ComparedCell, Comparison, Side
 from leadline.analysis.explain.facts import RoundTripCost
-from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.errors import LeadlineError
 from leadline.findings import Severity
 from leadline.metrics import STAGES, Metric, Op
+from leadline.model.io_paths import IoPath
 from leadline.report.document import (
     SYSTEM_HUES,
     Bar,

@@ -29,10 +29,10 @@ from leadline.analysis.explain.facts import (
     Unknown,
 )
 from leadline.analysis.explain.round_trips import Cost, RoundTrips
-from leadline.analysis.io_paths import IoPath
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.diff import Difference, PossibleEffect, Topic
 from leadline.metrics import Op
+from leadline.model.io_paths import IoPath
 from leadline.report.pages.comparison.explanations import effect_texts, explanation_text
 from leadline.report.words import short
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.analysis.io_paths import (
+from leadline.model.io_paths import (
     ActingSet,
     IoPath,
     RoundTripTimes,

@@ -1,0 +1,1 @@
+"""Forecasts: what a change would do to a cell, and whether a result is expected."""
