@@ -76,8 +76,8 @@ def calibrated(
         expected=estimates(depth, delay_s + added_s, capacity),
         bound_now=bound(delay_s, capacity),
         bound=bound(delay_s + added_s, capacity),
-        limit_before=Station.NETWORK if depth < 8 else Station.OSD_CPU,
-        limit_after=Station.NETWORK if depth < 16 else Station.OSD_CPU,
+        limit_before=Station.STORAGE,
+        limit_after=Station.STORAGE if depth < 32 else Station.OSD_CPU,
         sensitivity=Sensitivity(
             assumption="inter-zone round trip", station=Station.NETWORK, elasticity=-0.72
         ),

@@ -22,11 +22,10 @@ from leadline.report.document import (
     Stroke,
 )
 from leadline.report.pages.comparison.charts import ratio_scale
-from leadline.report.pages.predict.words import cell_name, change_of, estimate_text
+from leadline.report.pages.predict.words import change_of, estimate_text, in_flight_text
 from leadline.report.words import (
     change_text,
     chart_labels,
-    interval_text,
     level_name,
     op_text,
     place,
@@ -192,20 +191,21 @@ def _bands(curve: CurveForecast, metric: Metric, *, changed: bool) -> Iterator[B
 def change_panels(forecasts: Sequence[Forecast], metric: Metric) -> tuple[DeltaChart, ...]:
     """Draw the expected change of each cell with its interval, a panel for each operation."""
     rows: dict[str, list[DeltaRow]] = {}
-    labels = chart_labels(map(cell_name, forecasts))
-    for one in forecasts:
+    labels = chart_labels(one.target for one in forecasts)
+    places = {_load(one, forecasts): None for one in forecasts}
+    for one in sorted(forecasts, key=lambda one: list(places).index(_load(one, forecasts))):
         change = change_of(one, metric)
         if change is None:
             continue
         rows.setdefault(op_text(one.op), []).append(
             DeltaRow(
-                label=labels[cell_name(one)],
+                label=labels[one.target],
                 ratio=change.value,
                 interval=(change.low, change.high),
                 verdict=_verdict(metric, change),
                 text=change_text(change.value),
                 band=MARGIN,
-                group=one.workload,
+                group=_load(one, forecasts),
             )
         )
     if not rows:
@@ -223,6 +223,13 @@ def change_panels(forecasts: Sequence[Forecast], metric: Metric) -> tuple[DeltaC
     )
 
 
+def _load(one: Forecast, among: Sequence[Forecast]) -> str:
+    """The level of a cell, after its workload where there are several."""
+    several = len({other.workload for other in among}) > 1
+    level = level_name(one.level) or in_flight_text(one.in_flight)
+    return place(one.workload if several else "", level)
+
+
 def _verdict(metric: Metric, change: Estimate) -> str:
     """Select the mark of a change: its interval against the equivalence margin."""
     if change.low >= 1 - MARGIN and change.high <= 1 + MARGIN:
@@ -230,8 +237,3 @@ def _verdict(metric: Metric, change: Estimate) -> str:
     if change.low < 1 + MARGIN and change.high > 1 - MARGIN:
         return "inconclusive"
     return "better" if (change.value > 1) is (metric is Metric.IOPS) else "worse"
-
-
-def change_cell_text(change: Estimate) -> str:
-    """Format a change with its interval: `-27.1 % (-31.0 % to -22.5 %)`."""
-    return f"{change_text(change.value)} ({interval_text((change.low, change.high))})"

@@ -315,24 +315,23 @@ def forecast_table(prediction: Prediction, metric: Metric) -> Table:
         f"forecast-{metric.value.replace('_', '-')}",
         prediction.forecasts,
         *_place_fields(prediction.forecasts),
-        (number_column("in flight", rank=9), _in_flight),
+        (number_column("in flight", rank=4), _in_flight) if _says_more(prediction) else None,
         (number_column("measured", rank=1), partial(_measured, metric)),
         (number_column("model", rank=5), partial(_modelled, metric))
         if prediction.changed
         else None,
         (number_column("expected"), partial(_expected, metric)),
-        (Column(title="90 % interval"), partial(_interval, metric)),
+        ("90 % interval, or bound", partial(_interval, metric)),
         (number_column("change"), partial(_change, metric)) if prediction.changed else None,
         (Column(title="limited by", rank=3), limit_text),
         (Column(title="made by", rank=2), _made_by),
-        (Column(title="validated error", rank=7), partial(_validated, validated))
-        if validated
-        else None,
-        (
-            Column(title="assumption that matters most", rank=8),
-            lambda one: sensitivity_text(one.sensitivity),
+        (Column(title="most sensitive to", rank=8), _sensitivity),
+        caption=place(
+            f"Forecast of {unit}",
+            _workload(prediction),
+            listed(prediction.changes),
+            f"validated error: {error_text(validated)}" if validated else "no validated error",
         ),
-        caption=place(f"Forecast of {unit}", _workload(prediction), listed(prediction.changes)),
         filterable=True,
         choice=metric.value,
     )
@@ -344,10 +343,9 @@ def _workload(prediction: Prediction) -> str:
     return names.pop() if len(names) == 1 else ""
 
 
-def _validated(error: ForecastError | None, one: Forecast) -> str:
-    if error is None or one.layer is Layer.BOUNDS:
-        return ""
-    return f"median {percent_text(error.median)}, 90 % within {percent_text(error.p90)}"
+def _says_more(prediction: Prediction) -> bool:
+    """Whether the I/Os in flight are not those in the names of the levels."""
+    return any(not one.level.endswith(f"={one.in_flight}") for one in prediction.forecasts)
 
 
 def _in_flight(one: Forecast) -> Cell:
@@ -396,6 +394,14 @@ def _made_by(one: Forecast) -> Cell:
     return word(place(LAYERS[one.layer], refusal_names(one.refusals)), refusals_text(one.refusals))
 
 
+def _sensitivity(one: Forecast) -> Cell:
+    """The assumption that matters most."""
+    if one.sensitivity is None:
+        return absent()
+    station = STATIONS[one.sensitivity.station]
+    return word(sensitivity_text(one.sensitivity), f"{station}; change of IOPS for 10 % more of it")
+
+
 # --- measured against expected ------------------------------------------------------------------
 
 
@@ -407,7 +413,7 @@ def _against_table(prediction: Prediction, metric: Metric) -> Table:
         *_place_fields(prediction.forecasts),
         (number_column("before", rank=2), partial(_measured, metric)),
         (number_column("expected", rank=1), partial(_expected, metric)),
-        ("90 % interval", partial(_interval, metric)),
+        ("90 % interval, or bound", partial(_interval, metric)),
         (number_column("measured"), partial(_observed, metric)),
         (number_column("measured vs expected", rank=3), partial(_ratio, metric)),
         ("result", partial(_result, metric)),
@@ -465,9 +471,7 @@ def _bounds_section(prediction: Prediction) -> Section:
         ("target", lambda row: row[0].target),
         ("workload", lambda row: row[0].workload),
         ("operation", lambda row: op_text(row[0].op)),
-        ("system", lambda row: "changed" if row[2] else "as it is")
-        if prediction.changed
-        else None,
+        ("system", lambda row: "changed" if row[2] else "as it is") if prediction.changed else None,
         (number_column("capacity", unit="IOPS"), lambda row: _capacity(row[1])),
         ("of", lambda row: _station(row[1].capacity_of)),
         (number_column("least mean latency"), lambda row: _floor(row[1])),
@@ -549,6 +553,10 @@ def _method_section(prediction: Prediction) -> Section:
         ),
         ("interval", "90 %: scatter of trials, parameters of the model, its validated error"),
         ("change", "expected / model: errors of the model cancel; interval of the expectation"),
+        (
+            "most sensitive to",
+            "the assumption that matters most, and the change of IOPS for 10 % more of it",
+        ),
         ("refusal", "outside the validated range there are bounds only"),
     ]
     rows += [("change requested", change) for change in prediction.changes]

@@ -20,12 +20,8 @@ from leadline.metrics import Metric
 from leadline.report.words import (
     change_text,
     count_text,
-    level_name,
-    op_text,
     percent_text,
-    place,
     value_text,
-    value_with_unit,
 )
 
 LAYERS = {
@@ -44,7 +40,7 @@ STATIONS = {
     Station.MDS: "MDS",
     Station.TARGET_CORES: "target cores",
     Station.RECEIVE: "zfs receive",
-    Station.STORAGE: "storage, part unknown",
+    Station.STORAGE: "storage as a whole",
 }
 
 REFUSALS = {
@@ -113,14 +109,11 @@ def limit_text(forecast: Forecast) -> str:
     return " → ".join(dict.fromkeys(names))
 
 
-def sensitivity_text(sensitivity: Sensitivity | None) -> str:
-    """Format an assumption with what 10 % more of it gives: `inter-zone round trip: +10 % gives
-    -7.2 %`."""
-    if sensitivity is None:
-        return ""
-    effect = 1 + 0.1 * sensitivity.elasticity
-    change = change_text(effect) if effect > 0 else "-100 %"
-    return f"{sensitivity.assumption}: +10 % gives {change}"
+def sensitivity_text(sensitivity: Sensitivity) -> str:
+    """Format an assumption with the change of the rate for 10 % more of it: `inter-zone round trip
+    (-7.2 %)`."""
+    effect = max(0.0, 1 + 0.1 * sensitivity.elasticity)
+    return f"{sensitivity.assumption} ({change_text(effect)})"
 
 
 def refusals_text(refusals: Iterable[Refusal]) -> str:
@@ -138,21 +131,16 @@ def refusal_lines(forecasts: Sequence[Forecast]) -> list[tuple[Refusal, int]]:
 
 
 def most_text(bound: Bound | None, in_flight: int | None, metric: Metric) -> str:
-    """Format what no result can pass: `at most 12,300 IOPS`, `at least 1.2 ms`; empty where
-    unknown. Percentiles have no bound."""
+    """Format what no result can pass: `≤ 12,300`, `≥ 1.2 ms`; empty where unknown. Percentiles
+    have no bound."""
     if bound is None:
         return ""
     if metric is Metric.IOPS:
         most = bound.most_iops(in_flight)
-        return "" if most is None else f"at most {value_with_unit(metric, most)}"
+        return "" if most is None else f"≤ {value_text(metric, most)}"
     if metric is Metric.LATENCY_MEAN and bound.floor_s:
-        return f"at least {value_text(metric, bound.floor_s)}"
+        return f"≥ {value_text(metric, bound.floor_s)}"
     return ""
-
-
-def cell_name(forecast: Forecast) -> str:
-    level = level_name(forecast.level) or in_flight_text(forecast.in_flight)
-    return place(forecast.target, forecast.workload, level, op_text(forecast.op))
 
 
 def in_flight_text(in_flight: int | None) -> str:
