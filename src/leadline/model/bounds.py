@@ -50,7 +50,8 @@ class Station(StrEnum):
 
 class Task(StrEnum):
     """A part of the work of one I/O: the rows of `data/demands.yaml`. `osd-read` and `osd-write`
-    are the primary's work with its own copy, the others of one further copy or shard."""
+    are the primary's work with its own copy, `copy-write` and the shards' that of one further copy
+    or shard; `encode` is what the primary of an erasure code adds to gather, code and spread."""
 
     OSD_READ = "osd-read"
     SHARD_READ = "shard-read"
@@ -134,8 +135,9 @@ class StorageIo:
         """Add up the processor time on all OSDs; `cost` gives that of a task of so many bytes."""
         part = self.part_bytes
         if not self.write:
+            code = cost(Task.ENCODE, self.size_bytes) if self.coded else 0.0
             shards = (self.reads - 1) * cost(Task.SHARD_READ, part)
-            return cost(Task.OSD_READ, part) + shards
+            return cost(Task.OSD_READ, part) + code + shards
         if not self.coded:
             return cost(Task.OSD_WRITE, part) + (self.writes - 1) * cost(Task.COPY_WRITE, part)
         return (

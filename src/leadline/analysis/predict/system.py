@@ -19,7 +19,7 @@ from leadline.analysis.explain.conditions import (
 )
 from leadline.analysis.explain.round_trips import network_time_s
 from leadline.analysis.explain.systems import Network, PoolFacts, find_pool_facts
-from leadline.analysis.predict.facts import Bound
+from leadline.analysis.predict.facts import Bound, Refusal
 from leadline.analysis.workloads import STREAMING_BYTES
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
@@ -65,7 +65,7 @@ class System:
     load generator may be on an OSD host. `ranks` are active MDS, `target_cores` the polled cores of
     an NVMe/TCP target, `record_bytes` the record size of ZFS. `medium_s` is the latency of the
     medium where it was given. `clients` and `depth` replace those of a load level: load generators,
-    and I/Os in flight of each job.
+    and I/Os in flight of each job. `refusals` are why a change of it could not be applied.
     """
 
     target: str = ""
@@ -89,6 +89,7 @@ class System:
     on_lab: bool = False
     clients: int | None = None
     depth: int | None = None
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def total_osd_cores(self) -> float | None:
