@@ -135,9 +135,40 @@ class Forecast:
     measured: Mapping[Metric, float] = field(default_factory=dict)
     modelled: Mapping[Metric, Estimate] = field(default_factory=dict)
     expected: Mapping[Metric, Estimate] = field(default_factory=dict)
+    observed: Mapping[Metric, float] = field(default_factory=dict)
     bound_now: Bound | None = None
     bound: Bound | None = None
     limit_before: Station | None = None
     limit_after: Station | None = None
     sensitivity: Sensitivity | None = None
     refusals: tuple[Refusal, ...] = ()
+
+
+class LeftOut(StrEnum):
+    """What a validation forecasts from the rest of a run: load levels, targets (other redundancy),
+    or clusters (other round trips)."""
+
+    DEPTH = "depth"
+    TARGET = "target"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastError:
+    """How far forecasts were from measurements that the model did not see, for one metric.
+
+    An error is |expected - measured| / measured: `mean`, `median`, 90th percentile and worst over
+    `cells`. `coverage` is the share of them whose measurement is within the 90 % interval.
+    `refused` cells had bounds only. `source` names the runs or the published curves.
+    """
+
+    source: str
+    left_out: LeftOut
+    metric: Metric
+    cells: int
+    refused: int
+    mean: float
+    median: float
+    p90: float
+    worst: float
+    coverage: float
