@@ -1,90 +1,288 @@
-"""The forecasts of a run: what is expected of each cell, as it is or after a change."""
+"""Forecasts of runs and inventories: systems, changes, calibration and bounds put together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 
-from leadline.analysis.predict.facts import (
-    Forecast,
-    ForecastError,
-    Layer,
-    LeftOut,
-    Refusal,
+from leadline import errors
+from leadline.analysis.bottleneck.evidence import levels_evidence
+from leadline.analysis.comparison import Side
+from leadline.analysis.predict.calibrate import Calibration, calibrate
+from leadline.analysis.predict.changes import Changes, apply
+from leadline.analysis.predict.facts import Forecast, Layer, LeftOut, Refusal, Shift
+from leadline.analysis.predict.prediction import (
+    METRICS,
+    CurveForecast,
+    Prediction,
+    validated_errors,
 )
-from leadline.data import load_table
+from leadline.analysis.predict.shifts import shift_between
+from leadline.analysis.predict.system import System, bound_of, system_of
+from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
+from leadline.analysis.workloads import block_bytes
+from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
+from leadline.plan.footprint import OBJECT_BYTES
+from leadline.plan.models import Workload
 
-# What a forecast is about; the table of errors has the same.
-METRICS = (Metric.IOPS, Metric.LATENCY_MEAN, Metric.LATENCY_P99)
+# Loads between two measured levels that are drawn.
+_BETWEEN = 3
+# Workloads of an inventory: name, operation, block size in bytes.
+_TYPICAL = (
+    ("random 4k", Op.READ, 4096.0),
+    ("random 4k", Op.WRITE, 4096.0),
+    ("sequential 1M", Op.READ, float(1 << 20)),
+    ("sequential 1M", Op.WRITE, float(1 << 20)),
+)
+_TYPICAL_DEPTHS = (1, 32)
+# Changes of round trips alone are validated across clusters, of redundancy across targets.
+_OF_ROUND_TRIPS = {"failure_domain", "inter_zone_rtt", "read_affinity"}
+_OF_LOAD = {"clients", "depth"}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurveForecast:
-    """One target, workload and operation: its `levels`, and `between` them forecasts for drawing,
-    without measured figures."""
-
-    target: str
-    workload: str
-    op: Op
-    levels: tuple[Forecast, ...]
-    between: tuple[Forecast, ...] = ()
-
-    @property
-    def calibrated(self) -> bool:
-        return any(forecast.layer is Layer.CALIBRATED for forecast in self.levels)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """`runs` are those of the measurements, the calibrated one first, empty for an inventory;
-    `system` names what was measured. `changes` are as they were requested; `against` is the system
-    whose measurements are compared with the forecast, empty for none. `errors` are those of
-    validated forecasts of the same kind."""
-
-    runs: tuple[str, ...]
-    system: str
-    curves: tuple[CurveForecast, ...]
-    changes: tuple[str, ...] = ()
-    against: str = ""
-    errors: tuple[ForecastError, ...] = ()
-
-    @property
-    def forecasts(self) -> tuple[Forecast, ...]:
-        return tuple(forecast for curve in self.curves for forecast in curve.levels)
-
-    @property
-    def calibrated(self) -> tuple[Forecast, ...]:
-        return tuple(one for one in self.forecasts if one.layer is Layer.CALIBRATED)
-
-    @property
-    def refusals(self) -> tuple[Refusal, ...]:
-        """Every reason once, the most frequent first."""
-        found = [reason for forecast in self.forecasts for reason in forecast.refusals]
-        return tuple(sorted(dict.fromkeys(found), key=lambda one: -found.count(one)))
-
-    @property
-    def changed(self) -> bool:
-        """Whether the forecast is of another system than the measured one."""
-        return bool(self.changes or self.against)
+SystemOf = Callable[[str], System]
 
 
-def within(forecast: Forecast, metric: Metric) -> bool | None:
-    """Return whether what was measured on the changed system is within the interval; None where one
-    of the two is unknown."""
-    expected, observed = forecast.expected.get(metric), forecast.observed.get(metric)
-    if expected is None or observed is None:
+def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) -> Prediction:
+    """Forecast every curve of a system, as it is or with changes. `known` gives the system of a
+    target, else the archive.
+
+    Raises LeadlineError: `usage` for an impossible change; `nothing-to-predict`.
+    """
+    system = cache(known or (lambda target: system_of(side.run, target)))
+    curves = tuple(
+        _forecast_curve(side.run, curve, system(curve.target), apply(system(curve.target), changes))
+        for curve in _curves(side)
+    )
+    return require_answer(
+        Prediction(
+            runs=(side.run.id,),
+            system=side.name,
+            curves=curves,
+            changes=_texts(changes),
+            errors=validated_errors(_left_out(changes)),
+        )
+    )
+
+
+def predict_against(
+    baseline: Side, candidate: Side, changes: Changes, *, known: SystemOf | None = None
+) -> Prediction:
+    """Forecast the candidate from the baseline's measurements, and add what was measured there.
+    Without changes, the candidate's system is that of its archive; its results are not looked at.
+
+    Raises LeadlineError: `usage` for an impossible change; `nothing-to-predict`; `not-comparable`
+    where nothing was measured on both.
+    """
+    system = cache(known or (lambda target: system_of(baseline.run, target)))
+    partners = {name: candidate.targets.get(one) for one, name in baseline.targets.items()}
+    measured = {(one.target, one.workload, one.op): one for one in _curves(candidate)}
+    curves = []
+    for curve in _curves(baseline):
+        partner = partners[curve.target]
+        other = measured.get((partner or "", curve.workload, curve.op))
+        if partner is None or other is None:
+            continue
+        before = system(curve.target)
+        after = apply(before, changes) if changes.texts else system_of(candidate.run, partner)
+        seen = {point.level: point for point in (*other.closed, *other.offered)}
+        curves.append(_forecast_curve(baseline.run, curve, before, after, seen))
+    if not curves:
+        raise LeadlineError(
+            errors.NOT_COMPARABLE,
+            f"{baseline.name} and {candidate.name} have no target and workload in common",
+            context=[", ".join(side.targets) for side in (baseline, candidate)],
+            hint="`leadline predict RUN` forecasts one system",
+        )
+    return require_answer(
+        Prediction(
+            runs=tuple(dict.fromkeys((baseline.run.id, candidate.run.id))),
+            system=baseline.name,
+            against=candidate.name,
+            curves=tuple(curves),
+            changes=_texts(changes),
+            errors=validated_errors(LeftOut.CLUSTER),
+        )
+    )
+
+
+def predict_inventory(name: str, systems: Iterable[System], changes: Changes) -> Prediction:
+    """Compute the bounds of each pool of an inventory, for typical I/Os.
+
+    Raises LeadlineError: `usage` for an impossible change; `nothing-to-predict`.
+    """
+    curves = []
+    for before in systems:
+        after = apply(before, changes)
+        for workload, op, size in _TYPICAL:
+            now, then = (bound_of(system, op, size) for system in (before, after))
+            one = Forecast(
+                target=before.target,
+                workload=workload,
+                level="",
+                op=op,
+                in_flight=None,
+                layer=Layer.BOUNDS,
+                bound_now=now,
+                bound=then,
+                limit_before=now.capacity_of,
+                limit_after=then.capacity_of,
+                refusals=tuple(dict.fromkeys((Refusal.NO_TRUSTED_CELL, *after.refusals))),
+            )
+            depths = (after.depth * (after.clients or 1),) if after.depth else _TYPICAL_DEPTHS
+            levels = tuple(
+                replace(one, level=f"iodepth={depth}", in_flight=depth) for depth in depths
+            )
+            curves.append(CurveForecast(target=one.target, workload=workload, op=op, levels=levels))
+    return require_answer(
+        Prediction(runs=(), system=name, curves=tuple(curves), changes=_texts(changes))
+    )
+
+
+def _texts(changes: Changes) -> tuple[str, ...]:
+    return tuple(f"{key}={value}" for key, value in changes.texts.items())
+
+
+def _left_out(changes: Changes) -> LeftOut:
+    """The validation that is closest to a change."""
+    keys = changes.texts.keys() - _OF_LOAD
+    if not keys:
+        return LeftOut.DEPTH
+    return LeftOut.CLUSTER if keys <= _OF_ROUND_TRIPS else LeftOut.TARGET
+
+
+def _curves(side: Side) -> Iterator[LoadCurve]:
+    """Yield the curves of a system; the total of a mix stands for its directions."""
+    targets = set(side.targets.values())
+    for curve in load_curves(side.run, side.figures):
+        if curve.target in targets and not curve.part_of_mix and (curve.closed or curve.offered):
+            yield curve
+
+
+# --- one curve ----------------------------------------------------------------------------------
+
+
+def _forecast_curve(
+    run: Run,
+    curve: LoadCurve,
+    before: System,
+    after: System,
+    seen: Mapping[str, LoadPoint] | None = None,
+) -> CurveForecast:
+    """Forecast the levels of a curve, and loads between them. `seen` are the levels that were
+    measured on the other system."""
+    points = (*curve.closed, *curve.offered)
+    workload = run.plan.cells[points[0].cell].workload
+    planned = points[0].figure.planned_workload
+    evidence = levels_evidence(run, curve.target, planned)
+    size, objects = block_bytes(workload), _objects(workload, planned=not run.plan.imported)
+    share = _read_share(workload)
+    found = calibrate(curve, evidence)
+
+    def shift(point: LoadPoint) -> Shift:
+        return shift_between(
+            before,
+            after,
+            curve.op,
+            size,
+            evidence=evidence.get(points[-1].level),
+            load=point.load,
+            objects=objects,
+            read_share=share,
+        )
+
+    now, then = (
+        bound_of(system, curve.op, size, objects=objects, read_share=share)
+        for system in (before, after)
+    )
+    levels = []
+    for point in points:
+        other = (seen or {}).get(point.level)
+        one = Forecast(
+            target=curve.target,
+            workload=curve.workload,
+            level=point.level,
+            op=curve.op,
+            in_flight=None if point.open_loop else point.load.in_flight,
+            layer=Layer.BOUNDS,
+            measured=_usable(point),
+            observed=_usable(other) if other else {},
+            bound_now=now,
+            bound=then,
+        )
+        levels.append(_forecast_level(one, found, shift(point)))
+    between = []
+    if isinstance(found, Calibration):
+        unlike = shift(points[-1])
+        # The drawn loads are those of the system as it is.
+        drawn = replace(unlike, in_flight=None)
+        for in_flight in _loads_between(curve):
+            one = replace(levels[0], level="", in_flight=in_flight, measured={}, observed={})
+            made = _forecast_level(one, found, drawn)
+            if made.layer is Layer.CALIBRATED:
+                between.append(made)
+    return CurveForecast(
+        target=curve.target,
+        workload=curve.workload,
+        op=curve.op,
+        levels=tuple(levels),
+        between=tuple(between),
+    )
+
+
+def _usable(point: LoadPoint) -> dict[Metric, float]:
+    """The figures that the audit does not refuse."""
+    values = {metric: point.usable(metric) for metric in METRICS}
+    return {metric: value for metric, value in values.items() if value is not None}
+
+
+def _loads_between(curve: LoadCurve) -> Iterator[int]:
+    """Yield whole numbers of I/Os in flight between neighbouring levels, evenly on a log axis."""
+    loads = sorted({point.load.in_flight for point in curve.closed})
+    for low, high in zip(loads, loads[1:], strict=False):
+        factor = (high / low) ** (1 / (_BETWEEN + 1))
+        found = {round(low * factor**step) for step in range(1, _BETWEEN + 1)}
+        yield from sorted(found - {low, high})
+
+
+def _objects(workload: Workload, *, planned: bool) -> int | None:
+    """Return the RADOS objects that a workload touches; None if unknown."""
+    if not planned or not workload.phases:
         return None
-    return expected.low <= observed <= expected.high
+    size = max(1, workload.clients) * max(phase.stretch for phase in workload.phases)
+    return math.ceil(size / OBJECT_BYTES)
 
 
-def validated_errors(left_out: LeftOut) -> tuple[ForecastError, ...]:
-    """Return the errors of the latest validation, from data/forecast_errors.yaml."""
-    table = load_table("forecast_errors", tuple[ForecastError, ...])
-    return tuple(error for error in table if error.left_out is left_out)
+def _read_share(workload: Workload) -> float:
+    """Return the share of reads of a mixed workload."""
+    shares = [phase.read_share for phase in workload.phases if phase.read_share is not None]
+    return shares[0] / 100 if shares else 0.5
 
 
-def count_within(forecasts: Sequence[Forecast], metric: Metric) -> tuple[int, int]:
-    """Return how many measurements are within the interval, and how many are compared."""
-    found = [result for one in forecasts if (result := within(one, metric)) is not None]
-    return sum(found), len(found)
+def require_answer(prediction: Prediction) -> Prediction:
+    """Return the prediction. Raises LeadlineError (`nothing-to-predict`) without a forecast and
+    without a bound."""
+    known = any(
+        one.layer is Layer.CALIBRATED or _bounds_anything(one) for one in prediction.forecasts
+    )
+    if known:
+        return prediction
+    counts = Counter(reason for one in prediction.forecasts for reason in one.refusals)
+    raise LeadlineError(
+        errors.NOTHING_TO_PREDICT,
+        f"nothing of {prediction.system} can be forecast: no calibrated curve and no bound",
+        context=[f"{reason.value}: {number} cells" for reason, number in counts.most_common()]
+        or ["no cell states its load: depth and jobs"],
+        hint="measure three depths of a workload: `levels: [{iodepth: 1}, {iodepth: 4}, "
+        "{iodepth: 16}]`; an inventory of the cluster gives bounds",
+    )
+
+
+def _bounds_anything(one: Forecast) -> bool:
+    return one.bound is not None and (
+        one.bound.capacity_iops is not None or one.bound.floor_s is not None
+    )

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.predict.facts import COVERAGE, Forecast, ForecastError
-from leadline.analysis.predict.predict import Prediction, within
+from leadline.analysis.predict.prediction import Prediction, within
 from leadline.metrics import Metric
 from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.predict.page import predict_headline

@@ -16,7 +16,7 @@ from leadline.analysis.predict.facts import (
     Sensitivity,
     Station,
 )
-from leadline.analysis.predict.predict import CurveForecast, Prediction
+from leadline.analysis.predict.prediction import CurveForecast, Prediction
 from leadline.metrics import Metric, Op
 
 DEPTHS = (1, 2, 4, 8, 16, 32)

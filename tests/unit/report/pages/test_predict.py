@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from leadline.analysis.predict.facts import Layer, LeftOut, Refusal, Station
-from leadline.analysis.predict.predict import Prediction
+from leadline.analysis.predict.prediction import Prediction
 from leadline.metrics import Metric
 from leadline.report.document import DeltaChart, Document, LineChart, Section, Table, Tiles
 from leadline.report.pages.predict import words

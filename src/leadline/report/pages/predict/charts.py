@@ -7,7 +7,7 @@ from functools import partial
 
 from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.predict.facts import Forecast
-from leadline.analysis.predict.predict import METRICS, CurveForecast
+from leadline.analysis.predict.prediction import METRICS, CurveForecast
 from leadline.metrics import MARGIN, Metric
 from leadline.report.curves import latency_scale, linear_scale, log_axis, scale
 from leadline.report.document import (

@@ -13,7 +13,7 @@ from leadline.analysis.predict.facts import (
     Layer,
     Station,
 )
-from leadline.analysis.predict.predict import (
+from leadline.analysis.predict.prediction import (
     METRICS,
     Prediction,
     count_within,
