@@ -79,8 +79,8 @@ def command(
 ) -> Exit:
     """Forecast each cell of a run, as the system is or after a change, with a 90 % interval, the
     station that limits it, and the assumption that matters most. A queueing model is calibrated on
-    the run's trusted load levels; three depths suffice. Outside its validated range there are bounds
-    alone, with the reason.
+    the run's trusted load levels; three depths suffice. Outside its validated range there are only
+    bounds, with the reason.
 
     Without RUN the latest run is used. Exit status 6: there is neither a forecast nor a bound.
 
@@ -92,29 +92,26 @@ def command(
         leadline predict --from-inventory dumps --set osds=24
         leadline predict --validate @latest --leave cluster
     """
-    from leadline.analysis.predict.changes import parse_changes
-
-    check_destination(path, output, force)
-    _check_together(names, settings, cluster, against, folder, validate=validate, leave=leave)
-    if validate:
-        document = _validated(names or ("@latest",), runs, leave or "depth", output)
-        if document is not None:
-            put_document(document, output, path, force)
-        return Exit.ANSWERED
-    changes = parse_changes(settings)
-    if folder is not None and not names:
-        _print(_of_inventory(folder, settings), None, output, path, force, details=details)
-        return Exit.ANSWERED
     from leadline.archive.runs import find_run
     from leadline.judge import judging
     from leadline.report.answers.predict import PredictAskedOutput
 
+    check_destination(path, output, force)
+    _check_together(names, settings, cluster, against, folder, validate=validate, leave=leave)
+    if validate:
+        archives = [find_run(name, runs) for name in names or ("@latest",)]
+        _print(_validate(archives, leave), archives, None, output, path, force, details=details)
+        return Exit.ANSWERED
+    if folder is not None and not names:
+        _print(_of_inventory(folder, settings), (), None, output, path, force, details=details)
+        return Exit.ANSWERED
     asked = PredictAskedOutput(set=list(settings), cluster=cluster, against=against)
-    found = [find_run(name, runs) for name in names or ("@latest",)]
-    other = _other_run(found[0], against, runs)
-    with judging([found[0], *([other] if other else [])], verifying=False) as (judge, _):
-        prediction = predict_again(found[0], other, judge, asked, folder)
-    _print(prediction, None if folder else asked, output, path, force, details=details)
+    run = find_run(names[0] if names else "@latest", runs)
+    other = _other_run(run, against, runs)
+    archives = [run, *([other] if other else [])]
+    with judging(archives, verifying=False) as (judge, _):
+        prediction = predict_again(run, other, judge, asked, folder)
+    _print(prediction, archives, None if folder else asked, output, path, force, details=details)
     return Exit.ANSWERED
 
 
@@ -243,6 +240,18 @@ def _of_inventory(folder: Path, settings: Sequence[str]) -> Prediction:
     return predict_inventory(str(folder), systems_of_dumps(dumps), parse_changes(settings))
 
 
+def _validate(runs: Sequence[Run], leave: str | None) -> Prediction:
+    """The errors of forecasts of left-out cells, without a forecast."""
+    from leadline.analysis.predict.facts import LeftOut
+    from leadline.analysis.predict.predict import predict_left_out
+    from leadline.judge import judging
+
+    with judging(runs, verifying=False) as (judge, _):
+        return predict_left_out(
+            [_side(run, judge, None) for run in runs], LeftOut(leave or LeftOut.DEPTH)
+        )
+
+
 def _systems_for(run: Run, folder: Path) -> Callable[[str], System]:
     """Give the system of each target from saved dumps.
 
@@ -292,7 +301,7 @@ def _systems_for(run: Run, folder: Path) -> Callable[[str], System]:
 
 
 def of_prediction(
-    prediction: Prediction, asked: PredictAskedOutput | None
+    prediction: Prediction, asked: PredictAskedOutput | None, runs: Sequence[Run]
 ) -> tuple[Document, tuple[Download, ...]]:
     """The page of a forecast, as `-o` writes it and `verify` makes it again."""
     from leadline.report.answers.predict import predict_output
@@ -301,13 +310,14 @@ def of_prediction(
 
     text = predict_output(prediction, asked).to_json() + "\n"
     name = f"{'-'.join(prediction.runs) or 'bounds'}-forecast.json"
-    return predict_document(prediction), (
+    return predict_document(prediction, runs), (
         Download(name=name, media_type="application/json", text=text),
     )
 
 
 def _print(
     prediction: Prediction,
+    runs: Sequence[Run],
     asked: PredictAskedOutput | None,
     output: str,
     path: Path | None,
@@ -320,7 +330,7 @@ def _print(
 
         print_json(predict_output(prediction))
         return
-    document, downloads = of_prediction(prediction, asked)
+    document, downloads = of_prediction(prediction, asked, runs)
     if path is None:
         print_document(document, output, full=details)
     else:

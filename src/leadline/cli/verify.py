@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
-    A page that `report`, `rank`, `recommend`, `predict`, `history` or `site` wrote is made once more from its
-    archives, which are verified first: every number of it must come out the same.
+    A page that `report`, `rank`, `recommend`, `predict`, `history` or `site` wrote is made once
+    more from its archives, which are verified first: every number of it must come out the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
@@ -145,7 +145,7 @@ def _predicted_again(kept: PredictOutput, archives: list[Run], judge: Judge) -> 
 
     assert kept.asked is not None, "refused as no page of Leadline"
     prediction = predict_again(archives[0], next(iter(archives[1:]), None), judge, kept.asked)
-    document, downloads = of_prediction(prediction, kept.asked)
+    document, downloads = of_prediction(prediction, kept.asked, archives)
     return Written(document=document, downloads=downloads)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from leadline.analysis.predict.facts import (
@@ -19,6 +19,7 @@ from leadline.analysis.predict.prediction import (
     count_within,
     within,
 )
+from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
 from leadline.report.cells import (
     absent,
@@ -60,6 +61,7 @@ from leadline.report.pages.predict.words import (
     refusals_text,
     sensitivity_text,
 )
+from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
     OP_NOUNS,
     change_text,
@@ -81,8 +83,9 @@ _NAME = 32
 _ABOUT = "docs/concepts/forecasts.md"
 
 
-def predict_document(prediction: Prediction) -> Document:
-    """Build the document: the answer in short, then cells, bounds, errors and method."""
+def predict_document(prediction: Prediction, runs: Iterable[Run] = ()) -> Document:
+    """Build the document: the answer in short, then cells, bounds, errors and method. `runs` are the
+    archives, whose redactions are listed."""
     return Document(
         title=_title(prediction),
         subtitle=_subtitle(prediction),
@@ -94,6 +97,7 @@ def predict_document(prediction: Prediction) -> Document:
                 _bounds_section(prediction),
                 _refusal_section(prediction),
                 error_section(prediction.errors),
+                *redaction_sections(*runs),
                 _method_section(prediction),
             )
             if made.blocks
@@ -103,6 +107,8 @@ def predict_document(prediction: Prediction) -> Document:
 
 
 def _title(prediction: Prediction) -> str:
+    if not prediction.curves:
+        return f"Errors of forecasts of {prediction.system}"
     if prediction.against:
         return f"Forecast of {prediction.against} from {prediction.system}, and its measurement"
     what = f"Forecast of {prediction.system}"
@@ -110,6 +116,8 @@ def _title(prediction: Prediction) -> str:
 
 
 def _subtitle(prediction: Prediction) -> str:
+    if not prediction.curves:
+        return "forecasts of left-out cells · 90 % intervals"
     total = len(prediction.forecasts)
     return place(
         count_text(len(prediction.curves), "curve"),
@@ -124,6 +132,8 @@ def _subtitle(prediction: Prediction) -> str:
 def predict_headline(prediction: Prediction) -> str:
     """State what is expected, in about 20 words without names."""
     total = len(prediction.forecasts)
+    if not total:
+        return f"Left out and forecast: {next(_error_lines(prediction.errors), 'no cell')}"
     if not prediction.calibrated:
         reason = next(iter(prediction.refusals), None)
         why = f": {REFUSALS[reason]}" if reason else ""
@@ -183,7 +193,8 @@ def _bullets(prediction: Prediction) -> Iterator[str]:
     if limits:
         counted = (f"{name} ({number})" for name, number in limits.most_common(3))
         yield f"Limited by: {listed(counted)}."
-    yield from _error_lines(prediction.errors)
+    if prediction.curves:
+        yield from (f"Validated {line}" for line in _error_lines(prediction.errors))
     for reason, cells in refusal_lines(prediction.forecasts)[:2]:
         yield f"{count_text(cells, 'cell')}, bounds only: {REFUSALS[reason]}."
 
@@ -194,7 +205,7 @@ def _error_lines(errors: Sequence[ForecastError]) -> Iterator[str]:
         if error.metric is Metric.IOPS:
             held = percent_text(error.coverage)
             yield (
-                f"Validated error of IOPS ({LEFT_OUT[error.left_out]}): {error_text(error)}; "
+                f"error of IOPS ({LEFT_OUT[error.left_out]}): {error_text(error)}; "
                 f"{held} within the interval."
             )
             return
@@ -204,7 +215,8 @@ def _error_lines(errors: Sequence[ForecastError]) -> Iterator[str]:
 
 
 def _front(prediction: Prediction) -> Iterator[Block]:
-    yield Tiles(tiles=tuple(_tiles(prediction)))
+    if prediction.curves:
+        yield Tiles(tiles=tuple(_tiles(prediction)))
     if prediction.changed and prediction.calibrated:
         panels = change_panels(prediction.calibrated, Metric.IOPS)
         if panels:
@@ -263,6 +275,8 @@ def _tiles(prediction: Prediction) -> Iterator[Tile]:
 def _cell_sections(prediction: Prediction) -> Iterator[Section]:
     """The curves of a metric and the tables of all cells, a choice for each metric. Measurements of
     the other system come first."""
+    if not prediction.curves:
+        return
     known = [
         metric
         for metric in METRICS
@@ -537,7 +551,7 @@ def error_section(errors: Sequence[ForecastError]) -> Section:
         (number_column("in the interval"), lambda one: _percent(one.coverage)),
         caption="Errors of forecasts: |expected - measured| / measured, cells left out",
     )
-    return section("Validation", "validation", found if errors else None)
+    return section("Errors of forecasts", "validation", found if errors else None)
 
 
 def _percent(share: float) -> Cell:
