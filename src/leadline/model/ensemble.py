@@ -22,10 +22,11 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from leadline.model.networks import Network, Values, throughput
+from leadline.model.smooth import alike
 
 DRAWS = 400
 _SEED = 20_261_126
-# --- the grid --------------------------------------------------------------------------------------
+# --- the grid -------------------------------------------------------------------------------------
 # I/Os in flight at which the asymptotes cross, and the share of the delay in an I/O alone.
 _KNEES = 2.0 ** np.arange(0.0, 13.01, 0.5)
 _DELAY_SHARES = (0.0, 0.4, 0.75, 0.95)
@@ -74,13 +75,6 @@ def _log_shape(in_flight: int) -> Values:
     return np.log(throughput(_grid()[0], in_flight))
 
 
-def _alike(a: Values, b: Values) -> Values:
-    """Correlation of the discrepancy at two arrays of loads (Matern 3/2)."""
-    away = np.sqrt(3.0) * np.abs(np.log2(a)[:, None] - np.log2(b)[None, :]) / OCTAVES
-    alike: Values = (1.0 + away) * np.exp(-away)
-    return alike
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ensemble:
     """Draws of systems that explain the measured rates, equally probable.
@@ -99,7 +93,7 @@ class Ensemble:
 
     def log_off(self, in_flight: int, *, measured: bool = True) -> Values:
         """Draw the discrepancy at a load, with the noise of a measurement unless not `measured`."""
-        near = DISCREPANCY**2 * _alike(np.array([float(in_flight)]), self.known)[0]
+        near = DISCREPANCY**2 * alike(np.array([float(in_flight)]), self.known, OCTAVES)[0]
         variance = DISCREPANCY**2 - float(near @ self.precision @ near)
         deviation = np.sqrt(max(variance, 0.0) + self.noise * measured)
         off: Values = self.pull @ near + deviation * self.scale * _normal(1)
@@ -121,7 +115,7 @@ def explain(in_flight: Values, log_rates: Values, variances: Values, noise: floa
         raise ValueError("no measured load")
     grid, log_prior = _grid()
     count = len(in_flight)
-    covariance = DISCREPANCY**2 * _alike(in_flight, in_flight) + np.diag(variances)
+    covariance = DISCREPANCY**2 * alike(in_flight, in_flight, OCTAVES) + np.diag(variances)
     precision = np.linalg.inv(covariance)
     shapes = np.stack([_log_shape(round(float(load))) for load in in_flight], axis=1)
     left = log_rates[None, :] - shapes

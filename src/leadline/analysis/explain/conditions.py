@@ -128,8 +128,8 @@ def conditions(
     ]
     found += _workloads(baseline, candidate, subjects)
     found += _engines_and_preparation(baseline, candidate)
-    dumps = _system_dumps(baseline, "start"), _system_dumps(candidate, "start")
-    groups = _placement_groups(baseline, dumps[0]), _placement_groups(candidate, dumps[1])
+    dumps = dumps_of(baseline, "start"), dumps_of(candidate, "start")
+    groups = placement_groups(baseline, dumps[0]), placement_groups(candidate, dumps[1])
     placements = _known_pairs(
         {
             subject: tuple(
@@ -139,7 +139,7 @@ def conditions(
                     around=around[at],
                     given=given[at],
                     groups=groups[at],
-                    client=_client_place(sides[at], dumps[at], clusters[at], target),
+                    client=client_place(sides[at], dumps[at], clusters[at], target),
                 )
                 for at, target in enumerate(pair)
             )
@@ -149,7 +149,7 @@ def conditions(
     facts = SystemFacts(
         pools=placements,
         networks={
-            subject: (_network(baseline, subject), _network(candidate, subject))
+            subject: (measured_network(baseline, subject), measured_network(candidate, subject))
             for subject in subjects
         },
         extents=_extents(sides, subjects),
@@ -222,7 +222,7 @@ def _round_trip_s(side: Side) -> float | None:
     return median(longest) if longest else None
 
 
-def _network(side: Side, subject: str) -> Network | None:
+def measured_network(side: Side, subject: str) -> Network | None:
     return summarise_network(
         trial.record.round_trips
         for trial in side.run.trials
@@ -230,7 +230,7 @@ def _network(side: Side, subject: str) -> Network | None:
     )
 
 
-def _system_dumps(side: Side, moment: Literal["start", "end"]) -> Dumps:
+def dumps_of(side: Side, moment: Literal["start", "end"]) -> Dumps:
     """Return the dumps of a system's cluster; empty where they are unknown."""
     name = only_cluster(side)
     try:
@@ -239,12 +239,12 @@ def _system_dumps(side: Side, moment: Literal["start", "end"]) -> Dumps:
         return {}  # as in `system`
 
 
-def _placement_groups(side: Side, dumps: Dumps) -> Mapping[int, Sequence[PlacementGroup]]:
+def placement_groups(side: Side, dumps: Dumps) -> Mapping[int, Sequence[PlacementGroup]]:
     """Return the placement groups at the start of a run; without pools whose placement changed
     until the end."""
     try:
         start = read_placement_groups(dumps)
-        end = read_placement_groups(_system_dumps(side, "end")) if start else {}
+        end = read_placement_groups(dumps_of(side, "end")) if start else {}
     except LeadlineError:
         return {}  # as in `system`
     return {
@@ -252,7 +252,7 @@ def _placement_groups(side: Side, dumps: Dumps) -> Mapping[int, Sequence[Placeme
     }
 
 
-def _client_place(
+def client_place(
     side: Side, dumps: Dumps, inventory: CephInventory | None, target: Target
 ) -> Mapping[str, str]:
     """Return the CRUSH location of the load generator, name by level: that of a lab's clients, the

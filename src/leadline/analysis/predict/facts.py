@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from leadline.analysis.explain.accounts import Estimate
 from leadline.metrics import Metric, Op
+from leadline.model.bounds import Station as Station
 
 # Of every interval of a forecast.
 COVERAGE = 0.90
@@ -21,23 +22,6 @@ class Layer(StrEnum):
 
     BOUNDS = "bounds"
     CALIBRATED = "calibrated"
-
-
-class Station(StrEnum):
-    """Where an I/O is served or waits. `STORAGE` is all of the storage, where it is unknown which
-    part of it limits the rate; `NETWORK` is the time of messages, which limits no rate."""
-
-    CLIENT = "client"
-    CLIENT_LINK = "client-link"
-    NETWORK = "network"
-    OSD_CPU = "osd-cpu"
-    OSD_LINK = "osd-link"
-    COMMIT = "commit"
-    MEDIUM = "medium"
-    MDS = "mds"
-    TARGET_CORES = "target-cores"
-    RECEIVE = "receive"
-    STORAGE = "storage"
 
 
 class Refusal(StrEnum):
