@@ -8,8 +8,9 @@ Chandy, Herzog and Woo 1975), so it covers what storage does:
                        rate(n) = C n / (n + m - 1). Exact for m equal single servers, and the same
                        as a group commit that takes F + n s for n I/Os, with m - 1 = F / s
     shared servers     c servers with one queue (M/M/c): rate(n) = C min(n, c) / c
-    efficiency         both times ((n + onset) / (1 + onset)) ^ exponent: work per I/O that falls
-                       (batches, sorted seeks) or rises (contention) with the number of I/Os
+    efficiency         both times ((n + onset) / (1 + onset)) ^ exponent, n at most `until`: work
+                       per I/O that falls (batches, sorted seeks) or rises (contention) with the
+                       number of I/Os
 
 The network has a product form, so the number of I/Os at the station has the distribution
 p(j) ~ delay^(N-j) / (N-j)! / (rate(1) ... rate(j)), and the throughput is the mean of rate(j).
@@ -42,7 +43,7 @@ class Network:
     """Systems, one per element of the arrays, which have one shape (systems,).
 
     `capacity` is C in I/Os per second, `servers` m or c, `shared` whether the servers have one
-    queue. `exponent` 0: the efficiency is always 1.
+    queue. `exponent` 0: the efficiency is always 1. `until` may be infinite.
     """
 
     delay_s: Values
@@ -51,6 +52,7 @@ class Network:
     shared: npt.NDArray[np.bool_]
     exponent: Values
     onset: Values
+    until: Values
 
     @property
     def service_s(self) -> Values:
@@ -66,7 +68,7 @@ class Network:
             np.maximum(at_station, 0.0) / np.maximum(at_station + servers - 1.0, _LEAST_DELAY),
         )
         onset = self.onset[:, None]
-        beyond = np.maximum(at_station, 1.0) + onset
+        beyond = np.clip(at_station, 1.0, self.until[:, None]) + onset
         efficiency = (beyond / (1.0 + onset)) ** self.exponent[:, None]
         rates: Values = self.capacity[:, None] * busy * np.where(at_station > 0, efficiency, 0.0)
         return rates
@@ -82,7 +84,10 @@ class Network:
         )
         efficiency = 0.0
         if np.any(self.exponent):
-            grown = gammaln(numbers + onset + 1.0) - gammaln(onset + 1.0)
+            until = self.until[:, None]
+            rising = np.minimum(numbers, until)
+            grown = gammaln(rising + onset + 1.0) - gammaln(onset + 1.0)
+            grown = grown + (numbers - rising) * np.log(np.minimum(until, numbers + 1.0) + onset)
             efficiency = self.exponent[:, None] * (grown - numbers * np.log1p(onset))
         products: Values = numbers * np.log(self.capacity)[:, None] + busy + efficiency
         return products

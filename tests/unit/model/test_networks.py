@@ -24,6 +24,7 @@ def network(
     shared: bool = False,
     exponent: float = 0.0,
     onset: float = 0.0,
+    until: float = math.inf,
 ) -> Network:
     return Network(
         delay_s=np.array([delay_s]),
@@ -32,6 +33,7 @@ def network(
         shared=np.array([shared]),
         exponent=np.array([exponent]),
         onset=np.array([onset]),
+        until=np.array([until]),
     )
 
 
@@ -57,6 +59,7 @@ systems = st.builds(
     shared=st.booleans(),
     exponent=st.floats(-0.4, 0.4),
     onset=st.floats(0.0, 100.0),
+    until=st.one_of(st.just(math.inf), st.integers(1, 100).map(float)),
 )
 
 
@@ -131,7 +134,12 @@ def test_thinned_sums_equal_whole_ones(exponent: float, knee: float, *, shared: 
     """Of a thousand in flight, against the recursion over all numbers of I/Os at the station."""
     in_flight, servers = 1000, 9
     system = network(
-        delay_s=in_flight / knee, servers=servers, shared=shared, exponent=exponent, onset=30.0
+        delay_s=in_flight / knee,
+        servers=servers,
+        shared=shared,
+        exponent=exponent,
+        onset=30.0,
+        until=200.0,
     )
     numbers = np.arange(1, in_flight + 1, dtype=np.float64)
     steps = np.log(
