@@ -104,9 +104,9 @@ class Forecast:
     """One operation of a workload on a target at one load.
 
     `measured` are the figures that were measured (without the refused ones), `modelled` what the
-    calibrated model gives for the system as it is, `expected` for the changed one: both are empty
-    where `layer` is `BOUNDS`, and `refusals` say why. `bound` is of the changed system, `bound_now`
-    of the system as it is. `observed` was measured on the changed system, where that is known.
+    calibrated model gives for the system as it is, `expected` for the changed one, which is empty
+    where `layer` is `BOUNDS`; `refusals` say why. `bound` is of the changed system, `bound_now` of
+    the system as it is. `observed` was measured on the changed system, where that is known.
     `in_flight` are the I/Os in flight after the change.
     `limit_before`, `limit_after`: the station that limits the rate.
     """

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from leadline import errors
 from leadline.analysis.bottleneck.evidence import levels_evidence
 from leadline.analysis.comparison import Side
-from leadline.analysis.predict.calibrate import Calibration, calibrate
+from leadline.analysis.predict.calibrate import Calibration, calibrate, forecast
 from leadline.analysis.predict.changes import Changes, apply
 from leadline.analysis.predict.facts import Forecast, Layer, LeftOut, Refusal, Shift
 from leadline.analysis.predict.prediction import (
@@ -143,6 +144,39 @@ def predict_inventory(name: str, systems: Iterable[System], changes: Changes) ->
     )
 
 
+def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
+    """Forecast left-out cells of runs, and return the errors alone.
+
+    Raises LeadlineError (`nothing-to-predict`) where no cell could be forecast.
+    """
+    raise NotImplementedError
+
+
+def require_answer(prediction: Prediction) -> Prediction:
+    """Return the prediction. Raises LeadlineError (`nothing-to-predict`) without a forecast and
+    without a bound."""
+    known = any(
+        one.layer is Layer.CALIBRATED or _bounds_anything(one) for one in prediction.forecasts
+    )
+    if known:
+        return prediction
+    counts = Counter(reason for one in prediction.forecasts for reason in one.refusals)
+    raise LeadlineError(
+        errors.NOTHING_TO_PREDICT,
+        f"nothing of {prediction.system} can be forecast: no calibrated curve and no bound",
+        context=[f"{reason.value}: {number} cells" for reason, number in counts.most_common()]
+        or ["no cell states its load: depth and jobs"],
+        hint="measure three depths of a workload: `levels: [{iodepth: 1}, {iodepth: 4}, "
+        "{iodepth: 16}]`; an inventory of the cluster gives bounds",
+    )
+
+
+def _bounds_anything(one: Forecast) -> bool:
+    return one.bound is not None and (
+        one.bound.capacity_iops is not None or one.bound.floor_s is not None
+    )
+
+
 def _texts(changes: Changes) -> tuple[str, ...]:
     return tuple(f"{key}={value}" for key, value in changes.texts.items())
 
@@ -234,6 +268,35 @@ def _forecast_curve(
     )
 
 
+def _forecast_level(one: Forecast, found: Calibration | Refusal, shift: Shift) -> Forecast:
+    """Add to a cell what its calibration expects; else why there is only the bound."""
+    if isinstance(found, Refusal) or one.in_flight is None:
+        reason = found if isinstance(found, Refusal) else Refusal.OPEN_LOOP
+        return replace(
+            one,
+            in_flight=shift.in_flight or one.in_flight,
+            refusals=tuple(dict.fromkeys((reason, *shift.refusals))),
+        )
+    made = forecast(found, shift, one.in_flight)
+    in_flight = shift.in_flight or one.in_flight
+    refusals, expected = made.refusals, made.expected
+    most = None if one.bound is None else one.bound.most_iops(in_flight)
+    if Metric.IOPS in expected and most is not None and expected[Metric.IOPS].value > most:
+        # A resource that the model does not know limits the changed system.
+        refusals, expected = (*refusals, Refusal.LIMIT_CHANGES), {}
+    return replace(
+        one,
+        in_flight=in_flight,
+        layer=Layer.CALIBRATED if expected else Layer.BOUNDS,
+        modelled=made.modelled,
+        expected=expected,
+        limit_before=made.limit_before,
+        limit_after=made.limit_after,
+        sensitivity=made.sensitivity if expected else None,
+        refusals=refusals,
+    )
+
+
 def _usable(point: LoadPoint) -> dict[Metric, float]:
     """The figures that the audit does not refuse."""
     values = {metric: point.usable(metric) for metric in METRICS}
@@ -243,7 +306,7 @@ def _usable(point: LoadPoint) -> dict[Metric, float]:
 def _loads_between(curve: LoadCurve) -> Iterator[int]:
     """Yield whole numbers of I/Os in flight between neighbouring levels, evenly on a log axis."""
     loads = sorted({point.load.in_flight for point in curve.closed})
-    for low, high in zip(loads, loads[1:], strict=False):
+    for low, high in itertools.pairwise(loads):
         factor = (high / low) ** (1 / (_BETWEEN + 1))
         found = {round(low * factor**step) for step in range(1, _BETWEEN + 1)}
         yield from sorted(found - {low, high})
@@ -261,28 +324,3 @@ def _read_share(workload: Workload) -> float:
     """Return the share of reads of a mixed workload."""
     shares = [phase.read_share for phase in workload.phases if phase.read_share is not None]
     return shares[0] / 100 if shares else 0.5
-
-
-def require_answer(prediction: Prediction) -> Prediction:
-    """Return the prediction. Raises LeadlineError (`nothing-to-predict`) without a forecast and
-    without a bound."""
-    known = any(
-        one.layer is Layer.CALIBRATED or _bounds_anything(one) for one in prediction.forecasts
-    )
-    if known:
-        return prediction
-    counts = Counter(reason for one in prediction.forecasts for reason in one.refusals)
-    raise LeadlineError(
-        errors.NOTHING_TO_PREDICT,
-        f"nothing of {prediction.system} can be forecast: no calibrated curve and no bound",
-        context=[f"{reason.value}: {number} cells" for reason, number in counts.most_common()]
-        or ["no cell states its load: depth and jobs"],
-        hint="measure three depths of a workload: `levels: [{iodepth: 1}, {iodepth: 4}, "
-        "{iodepth: 16}]`; an inventory of the cluster gives bounds",
-    )
-
-
-def _bounds_anything(one: Forecast) -> bool:
-    return one.bound is not None and (
-        one.bound.capacity_iops is not None or one.bound.floor_s is not None
-    )

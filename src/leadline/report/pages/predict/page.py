@@ -84,8 +84,8 @@ _ABOUT = "docs/concepts/forecasts.md"
 
 
 def predict_document(prediction: Prediction, runs: Iterable[Run] = ()) -> Document:
-    """Build the document: the answer in short, then cells, bounds, errors and method. `runs` are the
-    archives, whose redactions are listed."""
+    """Build the document: the answer in short, then cells, bounds, errors and method. `runs` are
+    the archives, whose redactions are listed."""
     return Document(
         title=_title(prediction),
         subtitle=_subtitle(prediction),
