@@ -15,6 +15,8 @@ from leadline.model.bounds import Station as Station
 
 # Of every interval of a forecast.
 COVERAGE = 0.90
+# What a forecast is about.
+METRICS = (Metric.IOPS, Metric.LATENCY_MEAN, Metric.LATENCY_P99)
 
 
 class Layer(StrEnum):
@@ -144,7 +146,7 @@ class ForecastError:
 
     An error is |expected - measured| / measured: `mean`, `median`, 90th percentile and worst over
     `cells`. `coverage` is the share of them whose measurement is within the 90 % interval.
-    `refused` cells had bounds only. `source` names the runs or the published curves.
+    `refused` cells had bounds only; None: all of them. `source` names the runs or the published curves.
     """
 
     source: str
@@ -152,8 +154,8 @@ class ForecastError:
     metric: Metric
     cells: int
     refused: int
-    mean: float
-    median: float
-    p90: float
-    worst: float
-    coverage: float
+    mean: float | None
+    median: float | None
+    p90: float | None
+    worst: float | None
+    coverage: float | None

@@ -14,15 +14,15 @@ from leadline.analysis.bottleneck.evidence import levels_evidence
 from leadline.analysis.comparison import Side
 from leadline.analysis.predict.calibrate import Calibration, calibrate, forecast
 from leadline.analysis.predict.changes import Changes, apply
-from leadline.analysis.predict.facts import Forecast, Layer, LeftOut, Refusal, Shift
+from leadline.analysis.predict.facts import METRICS, Forecast, Layer, LeftOut, Refusal, Shift
 from leadline.analysis.predict.prediction import (
-    METRICS,
     CurveForecast,
     Prediction,
     validated_errors,
 )
 from leadline.analysis.predict.shifts import shift_between
 from leadline.analysis.predict.system import System, bound_of, system_of
+from leadline.analysis.predict.validate import MeasuredCurve, forecast_errors, validate
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
 from leadline.analysis.workloads import block_bytes
 from leadline.archive.reader import Run
@@ -56,7 +56,7 @@ def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) 
     """
     system = cache(known or (lambda target: system_of(side.run, target)))
     curves = tuple(
-        _forecast_curve(side.run, curve, system(curve.target), apply(system(curve.target), changes))
+        _forecast_curve(side, curve, system(curve.target), apply(system(curve.target), changes))
         for curve in _curves(side)
     )
     return require_answer(
@@ -91,7 +91,7 @@ def predict_against(
         before = system(curve.target)
         after = apply(before, changes) if changes.texts else system_of(candidate.run, partner)
         seen = {point.level: point for point in (*other.closed, *other.offered)}
-        curves.append(_forecast_curve(baseline.run, curve, before, after, seen))
+        curves.append(_forecast_curve(baseline, curve, before, after, seen))
     if not curves:
         raise LeadlineError(
             errors.NOT_COMPARABLE,
@@ -147,9 +147,55 @@ def predict_inventory(name: str, systems: Iterable[System], changes: Changes) ->
 def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
     """Forecast left-out cells of runs, and return the errors alone.
 
-    Raises LeadlineError (`nothing-to-predict`) where no cell could be forecast.
+    Raises LeadlineError (`nothing-to-predict`) where no cell is left to forecast.
     """
-    raise NotImplementedError
+    runs: dict[int, Run] = {}
+    curves = []
+    for side in sides:
+        run = side.run
+        for curve in _curves(side):
+            target = run.plan.target(curve.target)
+            first = (*curve.closed, *curve.offered)[0]
+            one = MeasuredCurve(
+                curve=curve,
+                evidence=levels_evidence(run, curve.target, first.figure.planned_workload),
+                cluster=target.place or target.cluster or run.id,
+                system=target.subject or target.name,
+            )
+            curves.append(one)
+            runs[id(one)] = run
+
+    def shift_of(source: MeasuredCurve, other: MeasuredCurve) -> Shift:
+        last = (*source.curve.closed, *source.curve.offered)[-1]
+        workload = runs[id(source)].plan.cells[last.cell].workload
+        return shift_between(
+            system_of(runs[id(source)], source.curve.target),
+            system_of(runs[id(other)], other.curve.target),
+            source.curve.op,
+            block_bytes(workload),
+            evidence=source.evidence.get(last.level),
+            load=last.load,
+            objects=_objects(workload, planned=not runs[id(source)].plan.imported),
+            read_share=_read_share(workload),
+        )
+
+    names = tuple(dict.fromkeys(side.run.id for side in sides))
+    found = forecast_errors(validate(curves, left_out, shift_of), ", ".join(names), left_out)
+    if not found:
+        raise LeadlineError(
+            errors.NOTHING_TO_PREDICT,
+            f"no cell of {', '.join(names)} can be left out and forecast",
+            context=[f"--leave {left_out.value}"],
+            hint=_NEEDED[left_out],
+        )
+    return Prediction(runs=names, system=", ".join(names), curves=(), errors=found)
+
+
+_NEEDED = {
+    LeftOut.DEPTH: "a curve needs four trusted load levels: three remain",
+    LeftOut.TARGET: "a cluster needs two targets with the same workload",
+    LeftOut.CLUSTER: "a target needs the same workload on two clusters",
+}
 
 
 def require_answer(prediction: Prediction) -> Prediction:
@@ -201,7 +247,7 @@ def _curves(side: Side) -> Iterator[LoadCurve]:
 
 
 def _forecast_curve(
-    run: Run,
+    side: Side,
     curve: LoadCurve,
     before: System,
     after: System,
@@ -209,6 +255,8 @@ def _forecast_curve(
 ) -> CurveForecast:
     """Forecast the levels of a curve, and loads between them. `seen` are the levels that were
     measured on the other system."""
+    run = side.run
+    subject = next(one for one, name in side.targets.items() if name == curve.target)
     points = (*curve.closed, *curve.offered)
     workload = run.plan.cells[points[0].cell].workload
     planned = points[0].figure.planned_workload
@@ -237,7 +285,7 @@ def _forecast_curve(
     for point in points:
         other = (seen or {}).get(point.level)
         one = Forecast(
-            target=curve.target,
+            target=subject,
             workload=curve.workload,
             level=point.level,
             op=curve.op,
@@ -260,7 +308,7 @@ def _forecast_curve(
             if made.layer is Layer.CALIBRATED:
                 between.append(made)
     return CurveForecast(
-        target=curve.target,
+        target=subject,
         workload=curve.workload,
         op=curve.op,
         levels=tuple(levels),

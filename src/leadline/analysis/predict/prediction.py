@@ -15,9 +15,6 @@ from leadline.analysis.predict.facts import (
 from leadline.data import load_table
 from leadline.metrics import Metric, Op
 
-# What a forecast is about; the table of errors has the same.
-METRICS = (Metric.IOPS, Metric.LATENCY_MEAN, Metric.LATENCY_P99)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveForecast:

@@ -69,19 +69,19 @@ class ForecastOutput(CellOutput):
 
 
 class ForecastErrorOutput(Output):
-    """Errors of forecasts of cells that the model did not see: |expected - measured| / measured.
-    `coverage` is the share of them within the interval."""
+    """Errors of forecasts of cells that the model did not see: |expected - measured| / measured,
+    null where all were refused. `coverage` is the share of them within the interval."""
 
     source: str
     left_out: str
     metric: str
     cells: int
     refused: int
-    mean: float
-    median: float
-    p90: float
-    worst: float
-    coverage: float
+    mean: float | None
+    median: float | None
+    p90: float | None
+    worst: float | None
+    coverage: float | None
 
 
 class PredictAskedOutput(Output):

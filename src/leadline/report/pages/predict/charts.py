@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from leadline.analysis.explain.accounts import Estimate
-from leadline.analysis.predict.facts import Forecast
-from leadline.analysis.predict.prediction import METRICS, CurveForecast
+from leadline.analysis.predict.facts import METRICS, Forecast
+from leadline.analysis.predict.prediction import CurveForecast
 from leadline.metrics import MARGIN, Metric
 from leadline.report.curves import latency_scale, linear_scale, log_axis, scale
 from leadline.report.document import (

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from leadline.analysis.predict.facts import (
+    METRICS,
     Bound,
     Forecast,
     ForecastError,
@@ -14,7 +15,6 @@ from leadline.analysis.predict.facts import (
     Station,
 )
 from leadline.analysis.predict.prediction import (
-    METRICS,
     Prediction,
     count_within,
     within,
@@ -202,7 +202,7 @@ def _bullets(prediction: Prediction) -> Iterator[str]:
 def _error_lines(errors: Sequence[ForecastError]) -> Iterator[str]:
     """Cite the validated error of the rates."""
     for error in errors:
-        if error.metric is Metric.IOPS:
+        if error.metric is Metric.IOPS and error.coverage is not None:
             held = percent_text(error.coverage)
             yield (
                 f"error of IOPS ({LEFT_OUT[error.left_out]}): {error_text(error)}; "
@@ -257,16 +257,23 @@ def _tiles(prediction: Prediction) -> Iterator[Tile]:
         if len(prediction.calibrated) < len(prediction.forecasts)
         else "No cell is refused.",
     )
-    error = next((one for one in prediction.errors if one.metric is Metric.IOPS), None)
+    error = _validated(prediction, Metric.IOPS)
     if error is not None:
         yield Tile(
             title="Validated error",
             unit=f"IOPS, {LEFT_OUT[error.left_out]}",
-            value=f"median {percent_text(error.median)}",
+            value=f"median {percent_text(error.median or 0.0)}",
             verdict="",
-            note=f"90 % within {percent_text(error.p90)}, worst {percent_text(error.worst)}; "
-            f"{percent_text(error.coverage)} within the interval.",
+            note=f"90 % within {percent_text(error.p90 or 0.0)}, worst "
+            f"{percent_text(error.worst or 0.0)}; {percent_text(error.coverage or 0.0)} within the "
+            "interval.",
         )
+
+
+def _validated(prediction: Prediction, metric: Metric) -> ForecastError | None:
+    """The validated errors of a metric; None where no cell was forecast."""
+    known = (one for one in prediction.errors if one.metric is metric and one.cells)
+    return next(known, None)
 
 
 # --- cells --------------------------------------------------------------------------------------
@@ -324,7 +331,7 @@ def _place_fields(forecasts: Sequence[Forecast]) -> Iterator[_Field]:
 def forecast_table(prediction: Prediction, metric: Metric) -> Table:
     """A row for each cell: measured, model, expected, change, limits, layer, assumption."""
     unit = title(metric)
-    validated = next((one for one in prediction.errors if one.metric is metric), None)
+    validated = _validated(prediction, metric)
     return records_table(
         f"forecast-{metric.value.replace('_', '-')}",
         prediction.forecasts,
@@ -554,8 +561,8 @@ def error_section(errors: Sequence[ForecastError]) -> Section:
     return section("Errors of forecasts", "validation", found if errors else None)
 
 
-def _percent(share: float) -> Cell:
-    return quantity(percent_text(share), share)
+def _percent(share: float | None) -> Cell:
+    return number(share, percent_text, "every cell was refused")
 
 
 def _method_section(prediction: Prediction) -> Section:

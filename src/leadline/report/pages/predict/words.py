@@ -76,6 +76,11 @@ REMEDIES = {
     Refusal.POOL_UNKNOWN: "Name the cluster in the plan, or import facts with --inventory.",
     Refusal.NETWORK_UNKNOWN: "State them: `--set inter_zone_rtt=1ms`.",
 }
+ASSUMPTIONS = {
+    "capacity": "capacity",
+    "delay": "delay without load",
+    "added-delay": "added delay",
+}
 LEFT_OUT = {
     LeftOut.DEPTH: "load levels left out",
     LeftOut.TARGET: "other redundancy",
@@ -111,9 +116,10 @@ def limit_text(forecast: Forecast) -> str:
 
 def sensitivity_text(sensitivity: Sensitivity) -> str:
     """Format an assumption with the change of the rate for 10 % more of it: `inter-zone round trip
-    (-7.2 %)`."""
+    (-7.2 %)`. A code without words is shown as it is."""
     effect = max(0.0, 1 + 0.1 * sensitivity.elasticity)
-    return f"{sensitivity.assumption} ({change_text(effect)})"
+    name = ASSUMPTIONS.get(sensitivity.assumption, sensitivity.assumption.replace("-", " "))
+    return f"{name} ({change_text(effect)})"
 
 
 def refusals_text(refusals: Iterable[Refusal]) -> str:
@@ -150,6 +156,6 @@ def in_flight_text(in_flight: int | None) -> str:
 def error_text(error: ForecastError) -> str:
     """Format a validated error in a clause: `median 4.2 %, 90 % of cells within 11.0 %`."""
     return (
-        f"median {percent_text(error.median)}, 90 % of "
-        f"{count_text(error.cells, 'cell')} within {percent_text(error.p90)}"
+        f"median {percent_text(error.median or 0.0)}, 90 % of "
+        f"{count_text(error.cells, 'cell')} within {percent_text(error.p90 or 0.0)}"
     )
