@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import chi2, norm
 
 from leadline.model.networks import Network, Values, throughput
@@ -79,29 +80,32 @@ def _log_shape(in_flight: int) -> Values:
 class Ensemble:
     """Draws of systems that explain the measured rates, equally probable.
 
-    `network` has DRAWS elements. `known` are the measured loads; `pull` (draws, loads) and
-    `precision` (loads, loads) continue the discrepancy to other loads, `scale` (draws) is its
-    deviation relative to the prior's. `noise` is the variance of one more measurement.
+    `network` has DRAWS elements; each is the element of the grid in `picked` with a capacity.
+    `known` are the measured loads; `pull` (draws, loads) and `precision` (loads, loads) continue
+    the discrepancy to other loads, `scale` (draws) is its deviation relative to the prior's.
+    `noise` is the variance of one more measurement.
     """
 
     network: Network
+    picked: npt.NDArray[np.intp]
     known: Values
     pull: Values
     precision: Values
     scale: Values
     noise: float
 
-    def log_off(self, in_flight: int, *, measured: bool = True) -> Values:
-        """Draw the discrepancy at a load, with the noise of a measurement unless not `measured`."""
-        near = DISCREPANCY**2 * alike(np.array([float(in_flight)]), self.known, OCTAVES)[0]
+    def log_off(self, in_flight: float) -> Values:
+        """Draw the discrepancy and the noise of a measurement at a load."""
+        near = DISCREPANCY**2 * alike(np.array([in_flight]), self.known, OCTAVES)[0]
         variance = DISCREPANCY**2 - float(near @ self.precision @ near)
-        deviation = np.sqrt(max(variance, 0.0) + self.noise * measured)
-        off: Values = self.pull @ near + deviation * self.scale * _normal(1)
+        deviation = np.sqrt(max(variance, 0.0) + self.noise)
+        off: Values = self.pull @ near + deviation * self.scale * normal_draws(1)
         return off
 
     def rates(self, in_flight: int) -> Values:
         """Draw the rate that a measurement at a load would give."""
-        drawn: Values = throughput(self.network, in_flight) * np.exp(self.log_off(in_flight))
+        shape = _log_shape(in_flight)[self.picked]
+        drawn: Values = self.network.capacity * np.exp(shape + self.log_off(in_flight))
         return drawn
 
 
@@ -116,7 +120,7 @@ def explain(in_flight: Values, log_rates: Values, variances: Values, noise: floa
     grid, log_prior = _grid()
     count = len(in_flight)
     covariance = DISCREPANCY**2 * alike(in_flight, in_flight, OCTAVES) + np.diag(variances)
-    precision = np.linalg.inv(covariance)
+    precision: Values = np.linalg.inv(covariance).astype(np.float64)
     shapes = np.stack([_log_shape(round(float(load))) for load in in_flight], axis=1)
     left = log_rates[None, :] - shapes
     whole = float(precision.sum())
@@ -131,7 +135,7 @@ def explain(in_flight: Values, log_rates: Values, variances: Values, noise: floa
     picked = np.minimum(picked, len(weights) - 1)
     # A scale below the prior's counts no more than the noise of the measurements allows.
     scale = np.sqrt((FREEDOM + misfit[picked]) / chi2.ppf(_shuffled(2), freedom))
-    moved = scale * _normal(3) / np.sqrt(whole)
+    moved = scale * normal_draws(3) / np.sqrt(whole)
     capacity = np.exp(level[picked] + moved)
     # The discrepancy follows the level that was drawn.
     pull = (left[picked] - moved[:, None]) @ precision
@@ -146,17 +150,25 @@ def explain(in_flight: Values, log_rates: Values, variances: Values, noise: floa
         until=grid.until[picked],
     )
     return Ensemble(
-        network=chosen, known=in_flight, pull=pull, precision=precision, scale=scale, noise=noise
+        network=chosen,
+        picked=picked,
+        known=in_flight,
+        pull=pull,
+        precision=precision,
+        scale=scale,
+        noise=noise,
     )
 
 
 @lru_cache(maxsize=8)
 def _shuffled(number: int) -> Values:
-    """The middles of DRAWS equal shares in an order of their own: as even as a sample can be."""
+    """The middles of DRAWS equal shares in an order of their own."""
     return np.random.default_rng(_SEED + number).permutation((np.arange(DRAWS) + 0.5) / DRAWS)
 
 
 @lru_cache(maxsize=8)
-def _normal(number: int) -> Values:
+def normal_draws(number: int) -> Values:
+    """Return DRAWS deviates of the normal distribution, as even as a sample can be; each number has
+    an order of its own."""
     drawn: Values = norm.ppf(_shuffled(number))
     return drawn
