@@ -44,7 +44,7 @@ _LOOKS = (
 # Curves with a larger ratio of their highest rates share a log axis.
 _LINEAR = 4.0
 # Panels of one metric, and rows of a first screen; the table has every cell.
-_MOST_PANELS, _MOST_ROWS = 12, 14
+_MOST_PANELS, _MOST_ROWS = 12, 18
 
 
 def curve_panels(
@@ -214,13 +214,18 @@ def change_panels(forecasts: Sequence[Forecast], metric: Metric) -> tuple[DeltaC
     return tuple(
         DeltaChart(
             id=f"front-{op}",
-            title=f"{op.capitalize()}s, {title(metric)}",
+            title=place(f"{op.capitalize()}s", title(metric), _cut(part)),
             scale=axis,
             rows=tuple(part[:_MOST_ROWS]),
             panel=True,
         )
         for op, part in rows.items()
     )
+
+
+def _cut(rows: Sequence[DeltaRow]) -> str:
+    """Count the rows of a panel that are drawn; empty where all are."""
+    return f"{_MOST_ROWS} of {len(rows):,} cells" if len(rows) > _MOST_ROWS else ""
 
 
 def _load(one: Forecast, among: Sequence[Forecast]) -> str:

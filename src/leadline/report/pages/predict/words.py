@@ -118,7 +118,7 @@ def sensitivity_text(sensitivity: Sensitivity) -> str:
     """Format an assumption with the change of the rate for 10 % more of it: `inter-zone round trip
     (-7.2 %)`. A code without words is shown as it is."""
     effect = max(0.0, 1 + 0.1 * sensitivity.elasticity)
-    name = ASSUMPTIONS.get(sensitivity.assumption, sensitivity.assumption.replace("-", " "))
+    name = ASSUMPTIONS.get(sensitivity.assumption, sensitivity.assumption)
     return f"{name} ({change_text(effect)})"
 
 
