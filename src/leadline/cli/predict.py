@@ -103,7 +103,8 @@ def command(
         _print(_validate(archives, leave), archives, None, output, path, force, details=details)
         return Exit.ANSWERED
     if folder is not None and not names:
-        _print(_of_inventory(folder, settings), (), None, output, path, force, details=details)
+        found = _of_inventory(folder, settings)
+        _print(found, (), None, output, path, force, details=details)
         return Exit.ANSWERED
     asked = PredictAskedOutput(set=list(settings), cluster=cluster, against=against)
     run = find_run(names[0] if names else "@latest", runs)
@@ -111,6 +112,8 @@ def command(
     archives = [run, *([other] if other else [])]
     with judging(archives, verifying=False) as (judge, _):
         prediction = predict_again(run, other, judge, asked, folder)
+    if not prediction.answered:
+        raise _nothing_predicted(prediction)
     _print(prediction, archives, None if folder else asked, output, path, force, details=details)
     return Exit.ANSWERED
 
@@ -266,7 +269,7 @@ def _systems_for(run: Run, folder: Path) -> Callable[[str], System]:
     dumps = read_folder(folder, "--from-inventory").dumps
     ceph = read_dumps(dumps).ceph
     pools = {system.target: system for system in systems_of_dumps(dumps)}
-    for cluster in dict.fromkeys(target.cluster for target in run.plan.targets if target.cluster):
+    for cluster in (cluster.name for cluster in run.plan.clusters):
         known = run.cluster("start", cluster)
         if known is not None and ceph is not None and known.fsid != ceph.fsid:
             raise LeadlineError(
@@ -298,6 +301,24 @@ def _systems_for(run: Run, folder: Path) -> Callable[[str], System]:
 
 
 # --- what is printed ----------------------------------------------------------------------------
+
+
+def _nothing_predicted(prediction: Prediction) -> LeadlineError:
+    """Why there is neither a forecast nor a bound."""
+    from leadline.report.pages.predict.words import REFUSALS, refusal_lines
+    from leadline.text import count_text
+
+    return LeadlineError(
+        errors.NOTHING_TO_PREDICT,
+        f"nothing of {prediction.system} can be forecast: no calibrated curve, and no bound",
+        context=[
+            f"{count_text(cells, 'cell')}: {REFUSALS[reason]}"
+            for reason, cells in refusal_lines(prediction.forecasts)
+        ]
+        or ["no level states its load: depth and jobs"],
+        hint="measure three depths: `levels: [{iodepth: 1}, {iodepth: 4}, {iodepth: 16}]`; an "
+        "inventory of the cluster gives bounds",
+    )
 
 
 def of_prediction(

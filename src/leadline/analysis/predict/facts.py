@@ -146,7 +146,8 @@ class ForecastError:
 
     An error is |expected - measured| / measured: `mean`, `median`, 90th percentile and worst over
     `cells`. `coverage` is the share of them whose measurement is within the 90 % interval.
-    `refused` cells had bounds only; None: all of them. `source` names the runs or the published curves.
+    `refused` cells had bounds only; the numbers are None where all had. `source` names the runs or
+    the published curves.
     """
 
     source: str

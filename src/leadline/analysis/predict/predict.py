@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -52,21 +51,19 @@ def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) 
     """Forecast every curve of a system, as it is or with changes. `known` gives the system of a
     target, else the archive.
 
-    Raises LeadlineError: `usage` for an impossible change; `nothing-to-predict`.
+    Raises LeadlineError (`usage`) for an impossible change.
     """
     system = cache(known or (lambda target: system_of(side.run, target)))
     curves = tuple(
         _forecast_curve(side, curve, system(curve.target), apply(system(curve.target), changes))
         for curve in _curves(side)
     )
-    return require_answer(
-        Prediction(
-            runs=(side.run.id,),
-            system=side.name,
-            curves=curves,
-            changes=_texts(changes),
-            errors=validated_errors(_left_out(changes)),
-        )
+    return Prediction(
+        runs=(side.run.id,),
+        system=side.name,
+        curves=curves,
+        changes=_texts(changes),
+        errors=validated_errors(_left_out(changes)),
     )
 
 
@@ -76,8 +73,8 @@ def predict_against(
     """Forecast the candidate from the baseline's measurements, and add what was measured there.
     Without changes, the candidate's system is that of its archive; its results are not looked at.
 
-    Raises LeadlineError: `usage` for an impossible change; `nothing-to-predict`; `not-comparable`
-    where nothing was measured on both.
+    Raises LeadlineError: `usage` for an impossible change; `not-comparable` where nothing was
+    measured on both.
     """
     system = cache(known or (lambda target: system_of(baseline.run, target)))
     partners = {name: candidate.targets.get(one) for one, name in baseline.targets.items()}
@@ -99,22 +96,20 @@ def predict_against(
             context=[", ".join(side.targets) for side in (baseline, candidate)],
             hint="`leadline predict RUN` forecasts one system",
         )
-    return require_answer(
-        Prediction(
-            runs=tuple(dict.fromkeys((baseline.run.id, candidate.run.id))),
-            system=baseline.name,
-            against=candidate.name,
-            curves=tuple(curves),
-            changes=_texts(changes),
-            errors=validated_errors(LeftOut.CLUSTER),
-        )
+    return Prediction(
+        runs=tuple(dict.fromkeys((baseline.run.id, candidate.run.id))),
+        system=baseline.name,
+        against=candidate.name,
+        curves=tuple(curves),
+        changes=_texts(changes),
+        errors=validated_errors(LeftOut.CLUSTER),
     )
 
 
 def predict_inventory(name: str, systems: Iterable[System], changes: Changes) -> Prediction:
     """Compute the bounds of each pool of an inventory, for typical I/Os.
 
-    Raises LeadlineError: `usage` for an impossible change; `nothing-to-predict`.
+    Raises LeadlineError (`usage`) for an impossible change.
     """
     curves = []
     for before in systems:
@@ -139,9 +134,7 @@ def predict_inventory(name: str, systems: Iterable[System], changes: Changes) ->
                 replace(one, level=f"iodepth={depth}", in_flight=depth) for depth in depths
             )
             curves.append(CurveForecast(target=one.target, workload=workload, op=op, levels=levels))
-    return require_answer(
-        Prediction(runs=(), system=name, curves=tuple(curves), changes=_texts(changes))
-    )
+    return Prediction(runs=(), system=name, curves=tuple(curves), changes=_texts(changes))
 
 
 def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
@@ -196,31 +189,6 @@ _NEEDED = {
     LeftOut.TARGET: "a cluster needs two targets with the same workload",
     LeftOut.CLUSTER: "a target needs the same workload on two clusters",
 }
-
-
-def require_answer(prediction: Prediction) -> Prediction:
-    """Return the prediction. Raises LeadlineError (`nothing-to-predict`) without a forecast and
-    without a bound."""
-    known = any(
-        one.layer is Layer.CALIBRATED or _bounds_anything(one) for one in prediction.forecasts
-    )
-    if known:
-        return prediction
-    counts = Counter(reason for one in prediction.forecasts for reason in one.refusals)
-    raise LeadlineError(
-        errors.NOTHING_TO_PREDICT,
-        f"nothing of {prediction.system} can be forecast: no calibrated curve and no bound",
-        context=[f"{reason.value}: {number} cells" for reason, number in counts.most_common()]
-        or ["no cell states its load: depth and jobs"],
-        hint="measure three depths of a workload: `levels: [{iodepth: 1}, {iodepth: 4}, "
-        "{iodepth: 16}]`; an inventory of the cluster gives bounds",
-    )
-
-
-def _bounds_anything(one: Forecast) -> bool:
-    return one.bound is not None and (
-        one.bound.capacity_iops is not None or one.bound.floor_s is not None
-    )
 
 
 def _texts(changes: Changes) -> tuple[str, ...]:

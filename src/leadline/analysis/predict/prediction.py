@@ -61,6 +61,14 @@ class Prediction:
         return tuple(sorted(dict.fromkeys(found), key=lambda one: -found.count(one)))
 
     @property
+    def answered(self) -> bool:
+        """Whether there is a forecast or a bound."""
+        bounds = [one.bound for one in self.forecasts if one.bound is not None]
+        return bool(self.calibrated) or any(
+            bound.capacity_iops is not None or bound.floor_s is not None for bound in bounds
+        )
+
+    @property
     def changed(self) -> bool:
         """Whether the forecast is of another system than the measured one."""
         return bool(self.changes or self.against)
