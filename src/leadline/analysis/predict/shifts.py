@@ -384,7 +384,7 @@ def _of_work(before: StorageIo, after: StorageIo, share: float | None) -> Estima
         def cost(task: Task, size: float) -> float:
             low, high = (cost_s(task, prior, size) for prior in (Prior.LOW, Prior.HIGH))
             level = drawn[at].setdefault(task, draw.random()) if at >= 0 else 0.5
-            return low ** (1 - level) * high**level
+            return float(low ** (1 - level) * high**level)
 
         return io.cpu_s(cost)
 
