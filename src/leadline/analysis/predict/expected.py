@@ -18,6 +18,7 @@ from leadline.analysis.predict.system import System, is_streaming, storage_io, s
 from leadline.analysis.scaling.curves import LoadPoint, load_curves
 from leadline.analysis.workloads import block_bytes
 from leadline.archive.reader import Run
+from leadline.formats.result import JobOptions
 from leadline.metrics import Metric, Op
 from leadline.model.bounds import (
     FLASH_READ_IOPS,
@@ -99,26 +100,39 @@ def expected_rates(run: Run, figures: Sequence[CellFigure]) -> tuple[ExpectedRat
     """
     systems: dict[str, System] = {}
     found = []
-    for curve in load_curves(run, figures):
-        if curve.part_of_mix or curve.op not in (Op.READ, Op.WRITE):
+    curves = load_curves(run, figures)
+    # The reads of mixes, by target, workload and level.
+    reads = {
+        (curve.target, curve.workload, point.level): point.usable(Metric.IOPS)
+        for curve in curves
+        if curve.part_of_mix and curve.op is Op.READ
+        for point in curve.closed
+    }
+    for curve in curves:
+        if curve.part_of_mix or curve.op not in (Op.READ, Op.WRITE, Op.TOTAL):
             continue
         if curve.target not in systems:
             systems[curve.target] = system_of(run, curve.target)
-        system = systems[curve.target]
         for point in curve.closed:
-            rate = _rate(run, system, point, curve.op)
+            mixed = reads.get((curve.target, curve.workload, point.level))
+            rate = _rate(run, systems[curve.target], point, curve.op, mixed)
             if rate is not None:
                 found.append(rate)
     return tuple(found)
 
 
-def _rate(run: Run, system: System, point: LoadPoint, op: Op) -> ExpectedRate | None:
+def _rate(
+    run: Run, system: System, point: LoadPoint, op: Op, reads: float | None
+) -> ExpectedRate | None:
     cell = run.plan.cells[point.cell]
     iops, size = point.usable(Metric.IOPS), block_bytes(cell.workload)
-    if iops is None or not size or not _is_plain(system, cell.workload):
+    if not iops or not size or not _is_plain(system, cell.workload):
         return None
-    in_flight = point.load.in_flight
-    expected = expect(system, op, size, in_flight, objects=_objects(cell.workload))
+    in_flight, objects = point.load.in_flight, _objects(cell.workload)
+    if op is Op.TOTAL:
+        expected = _expect_mix(system, size, in_flight, objects, reads, iops)
+    else:
+        expected = expect(system, op, size, in_flight, objects=objects)
     if expected is None:
         return None
     return ExpectedRate(
@@ -132,8 +146,33 @@ def _rate(run: Run, system: System, point: LoadPoint, op: Op) -> ExpectedRate | 
     )
 
 
+def _expect_mix(
+    system: System,
+    size: float,
+    in_flight: int,
+    objects: int | None,
+    reads: float | None,
+    iops: float,
+) -> Expected | None:
+    """Return the rate of reads and writes together: the harmonic mean of both, of which the slower
+    one names the station."""
+    parts = [expect(system, op, size, in_flight, objects=objects) for op in (Op.READ, Op.WRITE)]
+    if parts[0] is None or parts[1] is None or reads is None:
+        return None
+    read, write, share = parts[0], parts[1], min(1.0, reads / iops)
+    return Expected(
+        low=1 / (share / read.low + (1 - share) / write.low),
+        high=1 / (share / read.high + (1 - share) / write.high),
+        station_low=write.station_low,
+        station_high=write.station_high,
+    )
+
+
 def _is_plain(system: System, workload: Workload) -> bool:
     """Whether each I/O goes to the OSDs: not from a page cache, and of no job file."""
+    if workload.recorded is not None:
+        options = JobOptions(raw=workload.recorded.options, whole=workload.recorded.tool == "fio")
+        return options.engine in ("rbd", "rados") or options.direct is not False
     if workload.job_file is not None or not workload.direct:
         return False
     return system.kind is None or system.kind in _KINDS
