@@ -1,0 +1,174 @@
+"""Rates measured at several loads, explained by many closed networks at once.
+
+One network with three free numbers fits most load curves about as well as several others, which
+disagree beyond the data. So every network of a grid is kept, weighted by how well it explains the
+rates, and what none of them explains is a smooth function of the load (a Gaussian process over
+log2 N), as Kennedy and O'Hagan 2001 calibrate computer models. An interval then contains what is
+not known of the system: it is narrow between measured loads, and wide beyond them.
+
+    log X(N) = log C + log f(N; network) + d(N) + noise
+
+log C has a flat prior and is integrated out, and so is the common scale of d and noise (inverse
+chi-squared prior): a curve that no network explains widens its own intervals. All of it is linear
+algebra of the size of the number of loads; f is computed once per load for all curves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import chi2, norm
+
+from leadline.model.networks import Network, Values, throughput
+from leadline.model.smooth import alike
+
+DRAWS = 400
+_SEED = 20_261_126
+# --- the grid -------------------------------------------------------------------------------------
+# I/Os in flight at which the asymptotes cross, and the share of the delay in an I/O alone.
+_KNEES = 2.0 ** np.arange(0.0, 13.01, 0.5)
+_DELAY_SHARES = (0.0, 0.4, 0.75, 0.95)
+# Exponent, onset and end of the efficiency, with the prior weight. A disk sorts 32 requests (NCQ).
+_EFFICIENCIES = (
+    (0.0, 0.0, np.inf, 0.6),
+    *((gain, 0.0, until, 0.2 / 6) for gain in (0.12, 0.25, 0.45) for until in (32.0, np.inf)),
+    *((-loss, onset, np.inf, 0.2 / 9) for loss in (0.1, 0.25, 0.5) for onset in (8.0, 64.0, 512.0)),
+)
+# --- what the networks do not explain ------------------------------------------------------------
+# Deviation in natural logarithms, and the distance in octaves of load over which it changes.
+DISCREPANCY = 0.08
+OCTAVES = 2.5
+# Degrees of freedom of the prior of its scale.
+FREEDOM = 4.0
+
+
+@lru_cache(maxsize=1)
+def _grid() -> tuple[Network, Values]:
+    """Networks with capacity 1, and the logarithms of their prior weights."""
+    rows = []
+    for knee in _KNEES:
+        for share in _DELAY_SHARES:
+            servers = max(1.0, knee * (1 - share))
+            for shared in (False, True):
+                for exponent, onset, until, weight in _EFFICIENCIES:
+                    rows.append(
+                        (knee - servers, servers, shared, exponent, onset, until, np.log(weight))
+                    )
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    network = Network(
+        delay_s=columns[0],
+        capacity=np.ones(len(rows)),
+        servers=columns[1],
+        shared=columns[2].astype(bool),
+        exponent=columns[3],
+        onset=columns[4],
+        until=columns[5],
+    )
+    return network, columns[6]
+
+
+@lru_cache(maxsize=512)
+def _log_shape(in_flight: int) -> Values:
+    """log f for every network of the grid."""
+    return np.log(throughput(_grid()[0], in_flight))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ensemble:
+    """Draws of systems that explain the measured rates, equally probable.
+
+    `network` has DRAWS elements; each is the element of the grid in `picked` with a capacity.
+    `known` are the measured loads; `pull` (draws, loads) and `precision` (loads, loads) continue
+    the discrepancy to other loads, `scale` (draws) is its deviation relative to the prior's.
+    `noise` is the variance of one more measurement.
+    """
+
+    network: Network
+    picked: npt.NDArray[np.intp]
+    known: Values
+    pull: Values
+    precision: Values
+    scale: Values
+    noise: float
+
+    def log_off(self, in_flight: float) -> Values:
+        """Draw the discrepancy and the noise of a measurement at a load."""
+        near = DISCREPANCY**2 * alike(np.array([in_flight]), self.known, OCTAVES)[0]
+        variance = DISCREPANCY**2 - float(near @ self.precision @ near)
+        deviation = np.sqrt(max(variance, 0.0) + self.noise)
+        off: Values = self.pull @ near + deviation * self.scale * normal_draws(1)
+        return off
+
+    def rates(self, in_flight: int) -> Values:
+        """Draw the rate that a measurement at a load would give."""
+        shape = _log_shape(in_flight)[self.picked]
+        drawn: Values = self.network.capacity * np.exp(shape + self.log_off(in_flight))
+        return drawn
+
+
+def explain(in_flight: Values, log_rates: Values, variances: Values, noise: float) -> Ensemble:
+    """Weight the networks by the rates measured at the loads.
+
+    `variances` are of the logarithms of the rates, `noise` that of one measurement more.
+    Raises ValueError with less than one load.
+    """
+    if not len(in_flight):
+        raise ValueError("no measured load")
+    grid, log_prior = _grid()
+    count = len(in_flight)
+    covariance = DISCREPANCY**2 * alike(in_flight, in_flight, OCTAVES) + np.diag(variances)
+    precision: Values = np.linalg.inv(covariance).astype(np.float64)
+    shapes = np.stack([_log_shape(round(float(load))) for load in in_flight], axis=1)
+    left = log_rates[None, :] - shapes
+    whole = float(precision.sum())
+    level = left @ precision.sum(axis=1) / whole
+    left = left - level[:, None]
+    misfit = np.einsum("gi,ij,gj->g", left, precision, left)
+    freedom = FREEDOM + count - 1
+    logs = log_prior - freedom / 2 * np.log(FREEDOM + misfit)
+    weights = np.exp(logs - logs.max())
+    places = (np.arange(DRAWS) + 0.5) / DRAWS
+    picked = np.searchsorted(np.cumsum(weights) / weights.sum(), places)
+    picked = np.minimum(picked, len(weights) - 1)
+    # A scale below the prior's counts no more than the noise of the measurements allows.
+    scale = np.sqrt((FREEDOM + misfit[picked]) / chi2.ppf(_shuffled(2), freedom))
+    moved = scale * normal_draws(3) / np.sqrt(whole)
+    capacity = np.exp(level[picked] + moved)
+    # The discrepancy follows the level that was drawn.
+    pull = (left[picked] - moved[:, None]) @ precision
+    chosen = replace(
+        grid,
+        delay_s=grid.delay_s[picked] / capacity,
+        capacity=capacity,
+        servers=grid.servers[picked],
+        shared=grid.shared[picked],
+        exponent=grid.exponent[picked],
+        onset=grid.onset[picked],
+        until=grid.until[picked],
+    )
+    return Ensemble(
+        network=chosen,
+        picked=picked,
+        known=in_flight,
+        pull=pull,
+        precision=precision,
+        scale=scale,
+        noise=noise,
+    )
+
+
+@lru_cache(maxsize=8)
+def _shuffled(number: int) -> Values:
+    """The middles of DRAWS equal shares in an order of their own."""
+    return np.random.default_rng(_SEED + number).permutation((np.arange(DRAWS) + 0.5) / DRAWS)
+
+
+@lru_cache(maxsize=8)
+def normal_draws(number: int) -> Values:
+    """Return DRAWS deviates of the normal distribution, as even as a sample can be; each number has
+    an order of its own."""
+    drawn: Values = norm.ppf(_shuffled(number))
+    return drawn
