@@ -15,7 +15,8 @@ import re
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -40,9 +41,9 @@ _BEGIN, _END = "<!-- errors: written by scripts/forecast_errors.py -->", "<!-- e
 _DECIMALS = 3
 
 
-def validated(run: Run) -> list[ForecastError]:
+def validated(run: Run, judge: Judge) -> list[ForecastError]:
     """The errors of everything that can be left out of a run."""
-    figures, findings = Judge()(run)
+    figures, findings = judge(run)
     targets = {target.name: target.name for target in run.plan.targets}
     side = Side(name=run.id, run=run, targets=targets, figures=figures, findings=findings)
     found: list[ForecastError] = []
@@ -55,19 +56,16 @@ def validated(run: Run) -> list[ForecastError]:
     return found
 
 
-def recorded() -> list[ForecastError]:
-    """The errors of the recorded runs."""
-    found: list[ForecastError] = []
-    for archive in sorted(RECORDED.glob("*.tar.xz")):
-        with tempfile.TemporaryDirectory() as folder:
+@contextmanager
+def recorded() -> Iterator[list[Run]]:
+    """Unpack the recorded runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        for archive in sorted(RECORDED.glob("*.tar.xz")):
             with tarfile.open(archive) as packed:
                 # Debian 12's Python has no filters of tarfile.
                 packed.extraction_filter = getattr(tarfile, "data_filter", None)
                 packed.extractall(folder)
-            found += [
-                error for path in sorted(Path(folder).iterdir()) for error in validated(Run(path))
-            ]
-    return found
+        yield [Run(path) for path in sorted(Path(folder).iterdir())]
 
 
 def table(found: Iterable[ForecastError]) -> str:
@@ -107,8 +105,13 @@ def page(found: Iterable[ForecastError]) -> str:
 
 def main(arguments: list[str]) -> int:
     check = arguments == ["--check"]
-    runs = [] if check else [Run(Path(name).resolve()) for name in arguments]
-    found = [error for run in runs for error in validated(run)] if runs else recorded()
+    named = [] if check else arguments
+    with (
+        recorded()
+        if not named
+        else nullcontext([Run(Path(one).resolve()) for one in named]) as runs
+    ):
+        found = [error for run in runs for error in validated(run, Judge())]
     status = 0
     for path, text in ((TABLE, table(found)), (PAGE, page(found))):
         if check:
