@@ -19,6 +19,7 @@ from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.predict.facts import COVERAGE, Refusal, Sensitivity, Shift, Station
 from leadline.analysis.predict.limits import limiting_station, most_iops_by_use
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
+from leadline.analysis.verdicts import BETWEEN_RUNS
 from leadline.metrics import Metric
 from leadline.model.ensemble import DRAWS, Ensemble, explain, normal_draws
 from leadline.model.networks import Network, Values, throughput
@@ -256,7 +257,9 @@ def _moved(calibration: Calibration, shift: Shift, in_flight: int) -> tuple[Netw
     rates = throughput(network, in_flight)
     equal = float(np.median((in_flight - rates * added) / shift.parallel))
     known = np.clip(equal, calibration.least, calibration.most)
-    rates = _capped(calibration, rates * np.exp(ensemble.log_off(float(known))), 1.0)
+    # A changed system is another run.
+    off = ensemble.log_off(float(known)) + BETWEEN_RUNS * normal_draws(8)
+    rates = _capped(calibration, rates * np.exp(off), 1.0)
     for most in shift.most_iops.values():
         rates = np.minimum(rates, most)
     return network, rates, max(equal, 1.0)
