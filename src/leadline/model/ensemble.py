@@ -39,10 +39,8 @@ _EFFICIENCIES = (
 )
 # --- what the networks do not explain ------------------------------------------------------------
 # Deviation in natural logarithms, and the distance in octaves of load over which it changes.
-DISCREPANCY = 0.08
+DISCREPANCY = 0.06
 OCTAVES = 2.5
-# Degrees of freedom of the prior of its scale.
-FREEDOM = 4.0
 
 
 @lru_cache(maxsize=1)
@@ -109,10 +107,13 @@ class Ensemble:
         return drawn
 
 
-def explain(in_flight: Values, log_rates: Values, variances: Values, noise: float) -> Ensemble:
+def explain(
+    in_flight: Values, log_rates: Values, variances: Values, noise: float, *, freedom: float
+) -> Ensemble:
     """Weight the networks by the rates measured at the loads.
 
-    `variances` are of the logarithms of the rates, `noise` that of one measurement more.
+    `variances` are of the logarithms of the rates, `noise` that of one measurement more; the scale
+    of these and of the discrepancy is known as well as from `freedom` degrees of freedom.
     Raises ValueError with less than one load.
     """
     if not len(in_flight):
@@ -127,14 +128,13 @@ def explain(in_flight: Values, log_rates: Values, variances: Values, noise: floa
     level = left @ precision.sum(axis=1) / whole
     left = left - level[:, None]
     misfit = np.einsum("gi,ij,gj->g", left, precision, left)
-    freedom = FREEDOM + count - 1
-    logs = log_prior - freedom / 2 * np.log(FREEDOM + misfit)
+    known = freedom + count - 1
+    logs = log_prior - known / 2 * np.log(freedom + misfit)
     weights = np.exp(logs - logs.max())
     places = (np.arange(DRAWS) + 0.5) / DRAWS
     picked = np.searchsorted(np.cumsum(weights) / weights.sum(), places)
     picked = np.minimum(picked, len(weights) - 1)
-    # A scale below the prior's counts no more than the noise of the measurements allows.
-    scale = np.sqrt((FREEDOM + misfit[picked]) / chi2.ppf(_shuffled(2), freedom))
+    scale = np.sqrt((freedom + misfit[picked]) / chi2.ppf(_shuffled(2), known))
     moved = scale * normal_draws(3) / np.sqrt(whole)
     capacity = np.exp(level[picked] + moved)
     # The discrepancy follows the level that was drawn.

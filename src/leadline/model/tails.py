@@ -18,7 +18,8 @@ from leadline.model.networks import Values
 
 # Of the tail that is forecast: the 99th percentile.
 QUANTILE = 0.99
-_LEAST_SHAPE, _MOST_SHAPE = 1e-3, 1e9
+# Of smaller shapes more than one in a hundred branches takes no time.
+_LEAST_SHAPE, _MOST_SHAPE = 0.02, 1e9
 
 
 def tail_ratio(shape: Values) -> Values:

@@ -27,7 +27,9 @@ from leadline.model.tails import with_branches
 
 # Deviation of one rate from another of the same load, in natural logarithms: before repeats are
 # known, with the weight of so many; and what repeats in a row do not show.
-_NOISE, _NOISE_FREEDOM, _LEAST_NOISE = 0.04, 4.0, 0.02
+_NOISE, _NOISE_FREEDOM, _LEAST_NOISE = 0.035, 4.0, 0.02
+# Degrees of freedom of the scale of all deviations: of single trials, and what repeats add at most.
+_FREEDOM, _MOST_FREEDOM = 2.0, 8.0
 # Of the I/Os in flight over those requested, and of the 99th percentile over the mean: deviation
 # over loads, deviation of one value, and octaves (model/smooth.py).
 _FILLED = {"deviation": 0.10, "noise": 0.02, "octaves": 3.0}
@@ -106,12 +108,13 @@ def calibrate(
         return Refusal.ONE_LOAD_LEVEL if points else Refusal.NO_TRUSTED_CELL
     loads = sorted(points)
     levels = tuple(_level(load, points[load]) for load in loads)
-    noise, counts = _noise([points[load] for load in loads])
+    noise, freedom, counts = _noise([points[load] for load in loads])
     ensemble = explain(
         np.array(loads, dtype=np.float64),
         np.log([level.iops for level in levels]),
         noise / counts + _LEAST_NOISE**2,
         noise / float(np.median(counts)) + _LEAST_NOISE**2,
+        freedom=_FREEDOM + min(freedom / 1.5, _MOST_FREEDOM),
     )
     last = (evidence or {}).get(points[loads[-1]][0].level, LevelEvidence())
     return Calibration(
@@ -138,9 +141,9 @@ def _level(load: int, points: list[LoadPoint]) -> Level:
     )
 
 
-def _noise(points: list[list[LoadPoint]]) -> tuple[float, Values]:
-    """Return the variance of one log rate, pooled over all levels and with a prior, and the number
-    of rates of each level."""
+def _noise(points: list[list[LoadPoint]]) -> tuple[float, float, Values]:
+    """Return the variance of one log rate, pooled over all levels and with a prior, its degrees of
+    freedom without the prior's, and the number of rates of each level."""
     freedom, squares, counts = _NOISE_FREEDOM, _NOISE_FREEDOM * _NOISE**2, []
     for same in points:
         logs = np.log([value for point in same for value in point.trials(Metric.IOPS)])
@@ -154,7 +157,7 @@ def _noise(points: list[list[LoadPoint]]) -> tuple[float, Values]:
         if len(logs) > 1:
             freedom += len(logs) - 1
             squares += float(((logs - logs.mean()) ** 2).sum())
-    return squares / freedom, np.array(counts, dtype=np.float64)
+    return squares / freedom, freedom - _NOISE_FREEDOM, np.array(counts, dtype=np.float64)
 
 
 def _share(curve: LoadCurve, point: LoadPoint, levels: tuple[Level, ...]) -> float | None:
@@ -207,7 +210,7 @@ def forecast(calibration: Calibration, shift: Shift, in_flight: int) -> Projecti
             refusals.append(Refusal.BEYOND_RANGE)
     expected = _figures(calibration, shift, after_load, rates, equal)
     after = _limit(calibration, network, rates)
-    limits = {place: most for place, most in shift.most_iops.items() if most < np.median(rates)}
+    limits = {place: most for place, most in shift.most_iops.items() if most <= np.median(rates)}
     if limits:
         after = min(limits, key=lambda place: limits[place])
         if after is not before:
