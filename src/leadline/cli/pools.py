@@ -25,6 +25,7 @@ from leadline.cli.pools_kube import (
     warn,
     with_what,
 )
+from leadline.cli.pools_placement import command as placement
 from leadline.cli.progress import steps, stopping
 from leadline.connect.ceph import CephAccess
 from leadline.errors import Exit, LeadlineError
@@ -65,7 +66,11 @@ def command() -> None:
         leadline pools create rep3 ec-2-1 --ceph-conf /etc/ceph/ceph.conf
         leadline pools list --lab study
         leadline pools remove --all --lab study
+        leadline pools placement --lab study --add zone=1
     """
+
+
+command.add_command(placement, "placement")
 
 
 @command.command()
