@@ -94,6 +94,7 @@ def test_a_fourth_zone_gets_its_quarter() -> None:
     assert pool.movement is not None
     assert (pool.now.domains, pool.after.domains) == (3, 4)
     assert len(placements.new_osds) == 4
+    assert {load.weight for load in pool.after.osds} == {1 / 16}, "no bit of a weight is lost"
     new = {osd.osd for osd in placements.new_osds}
     held = sum(load.data for load in pool.after.osds if load.osd in new)
     assert held == pytest.approx(pool.movement.to_new), "all that new OSDs have was moved"

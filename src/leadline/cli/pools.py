@@ -58,7 +58,8 @@ def command() -> None:
     Names say what a pool is: rep3 (three copies), ec-2-1 (erasure coding), cephfs-rep2, rep3-virt,
     rep3-enc (on encrypted OSDs). All get the same failure domain: the highest level of the cluster
     with three buckets, such as zone or rack. What is created carries Leadline's label. With --kube
-    they are made by Rook in a Kubernetes cluster, with a StorageClass for each.
+    they are made by Rook in a Kubernetes cluster, with a StorageClass for each. `placement` shows
+    the PGs of all pools on OSDs, and what a change moves.
 
     \b
     Example:

@@ -186,7 +186,7 @@ class Imbalance:
 
 def pg_shares(pg_num: int) -> tuple[float, ...]:
     """Return the share of the objects that is in each PG; all equal for a power of two."""
-    slots = 1 << (pg_num - 1).bit_length()
+    slots = 1 << (pg_num - 1).bit_length() if pg_num else 0
     counts = [0] * pg_num
     for slot in range(slots):
         counts[stable_mod(slot, pg_num)] += 1

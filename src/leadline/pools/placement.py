@@ -85,10 +85,10 @@ class _Tools:
     def dump_crush(self, crush: Path) -> Node:
         return parse("CRUSH map", self._crushtool("-i", str(crush), "--dump").encode())
 
-    def placed(self) -> Mapping[int, tuple[PlacedPg, ...]]:
-        """Return the up sets of all pools: acting sets without temporary ones."""
-        dump = self._osdmaptool("--clear-temp", "--test-map-pgs-dump")
-        return {pool.pool: pool.pgs for pool in parse_mapped_pgs(dump.encode()).pools}
+    def placed(self, pool: Pool) -> tuple[PlacedPg, ...]:
+        """Return the up sets of a pool: acting sets without temporary ones."""
+        dump = self._osdmaptool("--clear-temp", "--test-map-pgs-dump", "--pool", str(pool.id))
+        return next(iter(parse_mapped_pgs(dump.encode()).pools)).pgs
 
     def chosen(
         self, crush: Path, pool: Pool, shape: PoolShape, osds: Mapping[int, OsdState]
@@ -101,7 +101,7 @@ class _Tools:
         words += ["--pool-id", str(shape.pool_id)] if shape.hashed else []
         for osd, state in osds.items():
             if state.weight != 1.0:
-                words += ["--weight", str(osd), f"{state.weight:.9f}"]
+                words += ["--weight", str(osd), _weight(state.weight)]
         mappings = parse_crush_mappings(self._crushtool(*words).encode())
         return {x - first: chosen for x, chosen in mappings.items()}
 
@@ -118,7 +118,7 @@ class _Tools:
         for osd in osds:
             own = osd.location[0]
             mixed = len(classes[own.name]) > 1
-            item = (str(osd.osd), f"{osd.weight:.9f}", f"osd.{osd.osd}")
+            item = (str(osd.osd), _weight(osd.weight), f"osd.{osd.osd}")
             stays = [word for place in osd.location for word in ("--loc", place.level, place.name)]
             # crushtool gives a class to everything in a bucket.
             begins = ["--loc", own.level, _STAGING, "--loc", *_words(osd)] if mixed else stays
@@ -144,6 +144,11 @@ class _Tools:
 
     def _crushtool(self, *words: str) -> str:
         return _run("crushtool", *words)
+
+
+def _weight(weight: float) -> str:
+    """Return a weight with all of its 16 bits behind the point: crushtool cuts the rest off."""
+    return f"{weight:.16f}"
 
 
 def _words(osd: NewOsd) -> tuple[str, str]:
@@ -222,7 +227,6 @@ def compute_placements(content: bytes, request: PlacementRequest) -> PoolPlaceme
             new = plan_addition(osd_map.tree, roots, request.addition, osd_map.first_free_osd)
             changed = tools.add(crush, new)
             tree = read_crush_tree(tools.dump_crush(changed))
-        placed = tools.placed()
         forecast = _Forecast(
             tools=tools,
             osd_map=osd_map,
@@ -236,15 +240,7 @@ def compute_placements(content: bytes, request: PlacementRequest) -> PoolPlaceme
         return PoolPlacements(
             fsid=osd_map.fsid,
             epoch=osd_map.epoch,
-            pools=tuple(
-                forecast.compute(pool, placed[pool.id])
-                if wanted
-                else PoolPlacement(
-                    pool=pool,
-                    now=describe_state(pool, placed[pool.id], osd_map.osds, osd_map.tree),
-                )
-                for pool in pools
-            ),
+            pools=tuple(forecast.compute(pool, changes=wanted) for pool in pools),
             addition=request.addition,
             new_osds=new,
             pg_num=request.pg_num,
@@ -265,9 +261,13 @@ class _Forecast:
     new: frozenset[int]
     pg_num: int | None
 
-    def compute(self, pool: Pool, placed: tuple[PlacedPg, ...]) -> PoolPlacement:
+    def compute(self, pool: Pool, *, changes: bool) -> PoolPlacement:
+        """Return the placement of a pool, after the change only where there is one."""
         osd_map = self.osd_map
+        placed = self.tools.placed(pool)
         now = describe_state(pool, placed, osd_map.osds, osd_map.tree)
+        if not changes:
+            return PoolPlacement(pool=pool, now=now)
         shape = osd_map.shape(pool)
         if self._place(self.before, pool, shape, osd_map.osds) != placed:
             return PoolPlacement(pool=pool, now=now, unforecast=Unforecast.NOT_REPRODUCED)

@@ -179,9 +179,9 @@ def plan_addition(
     for number in range(1, addition.count + 1):
         lightest = min(weights, key=lambda key: (weights[key], parents[key].place.name))
         weights[lightest] += _weight(tree, template)
-        above = (parents[lightest].place,)
         name = _unused(f"new-{addition.level}-{number}", names)
-        osds += _copy(tree, template, name, above, first_osd + len(osds))
+        into = (parents[lightest].place,)
+        osds += _copy(tree, template, name, into, first_osd + len(osds))
     return tuple(osds)
 
 

@@ -56,7 +56,8 @@ def change_text(placements: PoolPlacements) -> str:
     parts = []
     if placements.addition is not None:
         osds = count_text(len(placements.new_osds), "OSD")
-        parts.append(f"{placements.addition.count} more {placements.addition.level} ({osds})")
+        more = count_text(placements.addition.count, f"more {placements.addition.level}")
+        parts.append(f"{more} ({osds})")
     if placements.pg_num is not None:
         parts.append(count_text(placements.pg_num, "PG"))
     return ", ".join(parts)
@@ -110,7 +111,7 @@ def placement_notes(placements: PoolPlacements) -> list[str]:
         name = pool.pool.name
         numbers = [state.pg_num for state in (pool.now, pool.after) if state is not None]
         notes += [
-            f"{name}: {count_text(pg_num, 'PG')} is no power of two. Some PGs hold twice the data "
+            f"{name}: {count_text(pg_num, 'PG')} are no power of two. Some PGs hold twice the data "
             "of others."
             for pg_num in dict.fromkeys(numbers)
             if pg_num & (pg_num - 1)
@@ -179,7 +180,7 @@ def _domain(placed: PoolPlacement, state: PlacementState) -> str:
 
 
 def _mean(imbalance: Imbalance | None) -> Cell:
-    return number(imbalance and imbalance.mean, "{:,.4g}".format)
+    return number(imbalance.mean if imbalance else None, "{:,.4g}".format)
 
 
 def _ends(imbalance: Imbalance | None) -> str:
@@ -187,11 +188,11 @@ def _ends(imbalance: Imbalance | None) -> str:
 
 
 def _ratio(imbalance: Imbalance | None) -> Cell:
-    return number(imbalance and imbalance.most_over_mean, "{:.2f}".format)
+    return number(imbalance.most_over_mean if imbalance else None, "{:.2f}".format)
 
 
 def _fair(imbalance: Imbalance | None) -> Cell:
-    return number(imbalance and imbalance.most_over_fair, "{:.2f}".format)
+    return number(imbalance.most_over_fair if imbalance else None, "{:.2f}".format)
 
 
 def _movement_section(change: str, placements: PoolPlacements) -> Section:

@@ -54,7 +54,7 @@ def test_tables_of_now_and_after() -> None:
 def test_notes_name_what_the_numbers_include() -> None:
     notes = placement_notes(erasure_placements())
     assert any(note.startswith("2 PGs of the map are on other OSDs") for note in notes)
-    assert any(note.startswith("ec-2-1: 48 PGs is no power of two") for note in notes)
+    assert any(note.startswith("ec-2-1: 48 PGs are no power of two") for note in notes)
     assert any(note.startswith("rep3: CRUSH and the exceptions") for note in notes)
     assert any("balancer is not simulated" in note for note in notes)
     still = replace(erasure_placements(), addition=None, new_osds=(), temporary=0, pools=())
