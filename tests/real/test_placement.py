@@ -142,7 +142,8 @@ def test_a_map_that_is_not_reproduced_has_no_forecast(monkeypatch: pytest.Monkey
     monkeypatch.setattr(placement, "place", lambda *_: ())
     (pool,) = compute("plain", "rep3", add="host=1").pools
     assert pool.unforecast is Unforecast.NOT_REPRODUCED
-    assert pool.after is pool.movement is None
+    assert pool.after is None
+    assert pool.movement is None
 
 
 @pytest.mark.parametrize(

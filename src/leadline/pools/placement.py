@@ -103,6 +103,12 @@ class _Tools:
             if state.weight != 1.0:
                 words += ["--weight", str(osd), _weight(state.weight)]
         mappings = parse_crush_mappings(self._crushtool(*words).encode())
+        if len(mappings) != shape.pgp_num:
+            raise LeadlineError(
+                errors.CEPH_FAILED,
+                f"crushtool places {len(mappings)} of {shape.pgp_num} PGs of {pool.name}",
+                context=[f"rule {pool.rule_id}"],
+            )
         return {x - first: chosen for x, chosen in mappings.items()}
 
     def add(self, crush: Path, osds: Sequence[NewOsd]) -> Path:

@@ -44,7 +44,7 @@ _PG = re.compile(
 _COLUMNS = "#osd\tcount\tfirst\tprimary\tc wt\twt"
 _OSD = re.compile(
     rf"osd\.(?P<osd>{_WHOLE})\t(?P<pgs>{_WHOLE})\t(?P<first>{_WHOLE})\t(?P<primaries>{_WHOLE})"
-    rf"\t(?P<crush_weight>{_WEIGHT})\t(?P<weight>{_WEIGHT})"
+    rf"\t{_WEIGHT}\t(?P<weight>{_WEIGHT})"
 )
 _SIZE = re.compile(rf"size (?P<size>{_WHOLE})\t(?P<pgs>{_WHOLE})")
 # Statistics that follow from the table, and messages of what the tool does before.
@@ -73,7 +73,6 @@ class OsdCount:
     pgs: int
     first: int
     primaries: int
-    crush_weight: float
     weight: float
 
 
@@ -119,7 +118,6 @@ def parse_mapped_pgs(content: bytes) -> MappedPgs:
                     pgs=int(found["pgs"]),
                     first=int(found["first"]),
                     primaries=int(found["primaries"]),
-                    crush_weight=float(found["crush_weight"]),
                     weight=float(found["weight"]),
                 )
             )

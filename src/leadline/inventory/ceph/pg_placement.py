@@ -80,6 +80,8 @@ def read_osd_map(osd_dump: Node, crush: Node) -> OsdMap:
         for node in osd_dump["osds"]
     }
     tree = read_crush_tree(crush)
+    # CRUSH may name OSDs that are no longer in the map.
+    osds = {osd: OsdState(up=False, weight=0.0) for osd in tree.hosts()} | osds
     sets: dict[int, dict[int, tuple[int, ...]]] = {}
     swaps: dict[int, dict[int, tuple[tuple[int, int], ...]]] = {}
     for node in osd_dump.get("pg_upmap") or ():

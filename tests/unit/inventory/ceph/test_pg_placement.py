@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.crush_tree import NewOsd
+from leadline.inventory.ceph.dumps import parse
 from leadline.inventory.ceph.model import Place, PoolType
-from leadline.inventory.ceph.pg_placement import choose_pg_nums, describe_state
+from leadline.inventory.ceph.pg_placement import choose_pg_nums, describe_state, read_osd_map
 from leadline.inventory.ceph.placement import compute_placement
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.model.placement import OsdState, PlacedPg
 from tests.unit.inventory.conftest import dumps_of
-from tests.unit.recorded_placements import recorded_map
+from tests.unit.recorded_placements import RECORDED, recorded_map
 
 
 def test_what_an_osd_map_adds_to_crush() -> None:
@@ -31,6 +34,18 @@ def test_what_an_osd_map_adds_to_crush() -> None:
     assert erasure.hashed
     assert by_name["ec-2-1"].type is PoolType.ERASURE
     assert not osd_map.shape(by_name["nohash"]).hashed
+
+
+def test_an_osd_that_only_crush_names_is_out() -> None:
+    dump = json.loads((RECORDED / "plain-dump.json").read_bytes())
+    dump["osds"] = [osd for osd in dump["osds"] if osd["osd"] != 11]
+    crush = (RECORDED / "plain-crush.json").read_bytes()
+    osd_map = read_osd_map(parse("OSD map", json.dumps(dump).encode()), parse("CRUSH map", crush))
+    assert osd_map.osds[11] == OsdState(up=False, weight=0.0)
+    assert osd_map.first_free_osd == 12
+    state = describe_state(osd_map.pools[0], (), osd_map.osds, osd_map.tree)
+    assert [load.osd for load in state.osds] == list(range(11))
+    assert state.pgs is None
 
 
 def test_an_unknown_pool_is_refused_with_those_that_are_there() -> None:
