@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections import Counter
@@ -191,6 +193,35 @@ def test_the_answer_fits_its_schema_and_leaves_no_file(process: Process, tmp_pat
     assert failed.status == 2
     assert "pools: rep3, rep2, ec-2-1" in failed.err
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_command_leaves_no_file_and_no_program(
+    started: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+) -> None:
+    """osdmaptool is a program that never answers."""
+    scratch, bin_folder = tmp_path / "scratch", tmp_path / "bin"
+    scratch.mkdir()
+    bin_folder.mkdir()
+    tool = bin_folder / "osdmaptool"
+    tool.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 300\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
+    child = started("pools", "placement", "--map", RECORDED / "plain.osdmap")
+    pid = tmp_path / "pid"
+    wait_for(lambda: pid.exists() and pid.read_text().strip() != "", 60)
+    (folder,) = scratch.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "error[interrupted]" in err
+    assert list(scratch.iterdir()) == []
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
 @pytest.mark.parametrize(

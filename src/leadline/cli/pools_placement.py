@@ -11,6 +11,7 @@ import click
 from leadline import errors
 from leadline.cli.options import CLUSTER_OPTIONS, FILE, ClusterOptions, format_option, with_options
 from leadline.cli.output import echo_line, print_document, print_json
+from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def command(
     request = PlacementRequest(pools=pools, addition=_addition(add), pg_num=pg_num)
     options = PlacementOptions(map_file=map_file, kubeconfig=None, context=None, **cluster)
     content, inventory, source = options.read()
-    placements = compute_placements(content, request)
+    with stopping("nothing was changed"):
+        placements = compute_placements(content, request)
     if inventory is not None:
         choices = choose_pg_nums(inventory, placements.new_osds)
         known = [replace(pool, autoscaler=choices.get(pool.pool.id)) for pool in placements.pools]

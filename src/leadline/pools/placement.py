@@ -9,6 +9,7 @@ forecast is that both together give osdmaptool's answer for the map as it is, PG
 from __future__ import annotations
 
 import re
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadline import errors, files
-from leadline.connect import programs
+from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 from leadline.formats.ceph.pg_maps import parse_crush_mappings, parse_mapped_pgs
 from leadline.inventory.ceph.crush_tree import (
@@ -163,19 +164,28 @@ def _words(osd: NewOsd) -> tuple[str, str]:
 
 
 def _run(program: str, *words: str) -> str:
-    path = programs.find(program)
-    if path is None:
+    try:
+        # It kills the program if this one is stopped.
+        done = subprocess.run(
+            (program, *words),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TOOL_S,
+            stdin=subprocess.DEVNULL,
+            env=child_environment(*CEPH, LC_ALL="C"),
+        )
+    except FileNotFoundError as error:
         raise LeadlineError(
             errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=_INSTALL
-        )
-    status, out, err = programs.run(path, *words, bound_s=_TOOL_S)
-    if status == 0:
-        return out
-    if status is None:
+        ) from error
+    except subprocess.TimeoutExpired as error:
         raise LeadlineError(
-            errors.CEPH_FAILED, f"{program} gives no answer within {_TOOL_S:g} s", hint=_GET_MAP
-        )
-    lines = [line for line in err.splitlines() if line.strip()][-3:]
+            errors.CEPH_FAILED, f"{program} gives no answer within {_TOOL_S:g} s"
+        ) from error
+    if not done.returncode:
+        return done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.strip()][-3:]
     if any("error decoding" in line for line in lines):
         raise LeadlineError(
             errors.DUMPS_INVALID,
@@ -185,8 +195,8 @@ def _run(program: str, *words: str) -> str:
         )
     raise LeadlineError(
         errors.CEPH_FAILED,
-        f"{program} ended with status {status}",
-        context=[" ".join(words[1:]) if program == "osdmaptool" else " ".join(words), *lines],
+        f"{program} ended with status {done.returncode}",
+        context=[" ".join((program, *words)), *lines],
     )
 
 
