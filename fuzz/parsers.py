@@ -1,6 +1,7 @@
 """Parsers that no importer reads with: their samples, and the properties of what they return.
 
-They read the output of ZFS, nvme-cli, rados bench and rbd bench, and the records of a trial.
+They read the output of ZFS, nvme-cli, rados bench, rbd bench and Ceph's map tools, and the records
+of a trial.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fuzz.bundles import pack, unpack
 from fuzz.properties import Broken, check_refusal
 from leadline.archive.raw import derive
 from leadline.formats.ceph.counters import osd_rates, parse_ceph_counters, parse_image_counters
+from leadline.formats.ceph.pg_maps import parse_crush_mappings, parse_mapped_pgs
 from leadline.formats.ceph.rados_bench import parse_pass
 from leadline.formats.ceph.rbd_bench import parse_bench
 from leadline.formats.ceph.status import parse_cluster_log
@@ -86,6 +88,13 @@ def _osds(content: bytes) -> object:
     return samples, osd_rates(samples)
 
 
+def _mapped_pgs(content: bytes) -> object:
+    mapped = parse_mapped_pgs(content)
+    if any(len(pool.pgs) not in (0, pool.pg_num) for pool in mapped.pools):
+        raise Broken("a pool has some of its PGs")
+    return mapped
+
+
 def _streams(content: bytes) -> object:
     """The record of streams with its samples, packed as one input."""
     files = unpack(content)
@@ -138,6 +147,8 @@ PARSERS: Final[Mapping[str, Parser]] = {
     "rbd-bench": parse_bench,
     "resources": _resources,
     "ceph-counters": _osds,
+    "mapped-pgs": _mapped_pgs,
+    "crush-mappings": parse_crush_mappings,
     "cluster": parse_cluster_log,
     "block-requests": lambda content: request_sizes(parse_block_requests(content)),
     "image-counters": parse_image_counters,
@@ -167,6 +178,8 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "rbd-bench": ("ceph-bench/rbd_bench_write_*.txt", "ceph-bench/rbd_bench_rw*.txt"),
     "resources": ("bottleneck/*/resources.jsonl", "throttled/*/resources.jsonl"),
     "ceph-counters": ("bottleneck/*/ceph-counters.jsonl",),
+    "mapped-pgs": ("pg-maps/dump-*.txt", "pg-maps/summary-*.txt"),
+    "crush-mappings": ("pg-maps/mappings-*.txt",),
     "cluster": ("ceph-status/*/cluster.jsonl",),
     "mount-counters": ("layers/*/mount-counters.jsonl",),
 }

@@ -40,6 +40,14 @@ from leadline.formats.importer import KINDS, importer
 from leadline.importing import unpacking
 from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import HEAD_BYTES, gather
+from leadline.inventory.ceph.crush_tree import Addition, plan_addition
+from leadline.inventory.ceph.dumps import parse as parse_dump
+from leadline.inventory.ceph.pg_placement import (
+    PoolPlacement,
+    PoolPlacements,
+    describe_state,
+    read_osd_map,
+)
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.kubernetes.folder import read_folder
 from leadline.inventory.redaction import find_redactions, redact_document
@@ -49,10 +57,12 @@ from leadline.plan.facts import load_facts
 from leadline.plan.job_file import read_job_file
 from leadline.plan.lab import LabOverrides, load_description
 from leadline.plan.loader import Overrides, load_plan
+from leadline.report.answers.placement import pools_placement_output
 from leadline.report.answers.systems import inventory_output
 from leadline.report.page_check import read_page
 from leadline.report.pages.inventory import inventory_document
 from leadline.report.pages.inventory_kubernetes import kubernetes_document
+from leadline.report.pages.placement import placement_document
 from leadline.report.pages.run.page import run_document
 from leadline.report.render.html import render as html
 from leadline.report.render.junit import junit
@@ -332,6 +342,49 @@ def _test_redaction(data: bytes) -> None:
     list(find_redactions(clean))
 
 
+def _test_osd_map(data: bytes) -> None:
+    """An OSD map and its CRUSH map as Ceph's tools print them, and the placement of no PG."""
+    files = unpack(data)
+    try:
+        osd_dump, crush = (parse_dump(name, files.get(name, b"")) for name in _MAPS)
+        osd_map = read_osd_map(osd_dump, crush)
+        roots = {pool.rule.root for pool in osd_map.pools if pool.rule and pool.rule.root}
+        for level in ("host", "zone"):
+            addition = Addition(level=level, count=1)
+            new = plan_addition(osd_map.tree, roots, addition, osd_map.first_free_osd)
+            if len({osd.osd for osd in new}) != len(new):
+                raise Broken("two new OSDs have the same id")
+    except LeadlineError:
+        return
+    pools = tuple(
+        PoolPlacement(pool=pool, now=describe_state(pool, (), osd_map.osds, osd_map.tree))
+        for pool in osd_map.pools
+    )
+    placements = PoolPlacements(
+        fsid=osd_map.fsid,
+        epoch=osd_map.epoch,
+        pools=pools,
+        addition=addition,
+        new_osds=new,
+        pg_num=None,
+        temporary=osd_map.temporary,
+        hosts=osd_map.tree.hosts(),
+    )
+    pools_placement_output(placements, "fuzzed").to_json()
+    if _NEVER_SHOWN.intersection(markdown(placement_document(placements, "fuzzed"))):
+        raise Broken("a control character reaches who reads the answer")
+
+
+_MAPS = ("dump", "crush")
+
+
+def _osd_map_seeds() -> Iterator[bytes]:
+    folder = _RECORDED / "pg-maps"
+    for name in ("plain", "classes"):
+        files = {kind: (folder / f"{name}-{kind}.json").read_bytes() for kind in _MAPS}
+        yield pack({kind: content + b"\n" for kind, content in files.items()})
+
+
 _SECRETS = (
     b'{"name": "rgw_keystone_admin_password", "value": "x1y2"}\n',
     b'[{"key": "mgr/dashboard/jwt", "password": "a", "password": {"b": ["c", 1, null]}}]\n',
@@ -473,6 +526,7 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="parsers", test=fuzz_parsers, seeds=parser_seeds),
         FuzzTarget(name="folder", test=_test_folder, seeds=_folder_seeds),
         FuzzTarget(name="unpacking", test=_test_unpacking, seeds=_unpacking_seeds),
+        FuzzTarget(name="osd-map", test=_test_osd_map, seeds=_osd_map_seeds),
         FuzzTarget(name="redaction", test=_test_redaction, seeds=_redaction_seeds),
         FuzzTarget(name="page", test=_test_page, seeds=_page_seeds),
         FuzzTarget(name="lab", test=partial(_test_small_text, _load_lab), seeds=_plan_seeds),

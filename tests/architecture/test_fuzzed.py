@@ -22,6 +22,8 @@ READERS = {
     "archive/scrub.py": "redaction",
     "archive/trial.py": "archive",
     "archive/verify.py": "archive",
+    # An OSD map, which Ceph's tools decode: fuzzed is what they print.
+    "cli/pools_placement.py": "osd-map",
     # Its record is of the folder's owner; of its pages only the seal is read.
     "cli/site_folder.py": "page",
     "cli/verify.py": "page",

@@ -25,6 +25,7 @@ from leadline.cli.pools_kube import (
     warn,
     with_what,
 )
+from leadline.cli.pools_placement import command as placement
 from leadline.cli.progress import steps, stopping
 from leadline.connect.ceph import CephAccess
 from leadline.errors import Exit, LeadlineError
@@ -57,7 +58,8 @@ def command() -> None:
     Names say what a pool is: rep3 (three copies), ec-2-1 (erasure coding), cephfs-rep2, rep3-virt,
     rep3-enc (on encrypted OSDs). All get the same failure domain: the highest level of the cluster
     with three buckets, such as zone or rack. What is created carries Leadline's label. With --kube
-    they are made by Rook in a Kubernetes cluster, with a StorageClass for each.
+    they are made by Rook in a Kubernetes cluster, with a StorageClass for each. `placement` shows
+    the PGs of all pools on OSDs, and what a change moves.
 
     \b
     Example:
@@ -65,7 +67,11 @@ def command() -> None:
         leadline pools create rep3 ec-2-1 --ceph-conf /etc/ceph/ceph.conf
         leadline pools list --lab study
         leadline pools remove --all --lab study
+        leadline pools placement --lab study --add zone=1
     """
+
+
+command.add_command(placement, "placement")
 
 
 @command.command()

@@ -254,7 +254,9 @@ class Node:
         number = self.number
         if not number.is_integer():
             raise self.wrong("a whole number")
-        return int(self.value) if isinstance(self.value, int | str) else int(number)
+        if isinstance(self.value, str) and self.value.strip().lstrip("+-").isdecimal():
+            return int(self.value)  # exact where a float is not
+        return self.value if isinstance(self.value, int) else int(number)
 
     @property
     def count(self) -> int:

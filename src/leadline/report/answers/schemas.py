@@ -8,6 +8,7 @@ from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.gate import GateOutput
 from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.layers import LayersOutput
+from leadline.report.answers.placement import PoolsPlacementOutput
 from leadline.report.answers.predict import PredictOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import (
@@ -37,6 +38,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "plan": PlanOutput,
     "pools": PoolsOutput,
     "predict": PredictOutput,
+    "pools-placement": PoolsPlacementOutput,
     "rank": RankOutput,
     "recommend": RecommendOutput,
     "run": RunOutput,

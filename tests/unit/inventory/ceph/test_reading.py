@@ -11,6 +11,7 @@ import pytest
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph import dumps as names
+from leadline.inventory.ceph.dumps import Node
 from leadline.inventory.ceph.model import CephfsRole, CephInventory, Crypt, Health, PoolType, Wire
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.inventory.ceph.topology import read_placement_groups
@@ -364,3 +365,11 @@ def test_the_place_of_a_labs_clients() -> None:
     found = names.read_client_place({"lab.json": json.dumps(lab).encode()})
     assert found == {"region": "r", "zone": "az1"}
     assert names.read_client_place({"lab.json": b"{}"}) == names.read_client_place({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [("7", 7), ("7.0", 7), (7.0, 7), (7, 7), ("-3", -3), ("9007199254740993", 9007199254740993)],
+)
+def test_whole_numbers_as_text_and_with_a_fraction_of_zero(value: object, number: int) -> None:
+    assert Node("x.json", "", value).integer == number
