@@ -83,7 +83,7 @@ class Calibration:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """What a calibration says of one load: `modelled` of the system as it is, `expected` of the
-    changed one. Both are empty where refused; a latency is missing where it cannot be told."""
+    changed one. Both are empty where refused; a latency is missing where it is unknown."""
 
     modelled: Mapping[Metric, Estimate] = field(default_factory=dict)
     expected: Mapping[Metric, Estimate] = field(default_factory=dict)
