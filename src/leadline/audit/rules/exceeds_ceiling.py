@@ -157,7 +157,7 @@ def _above_cores(trial: TrialEvidence, op: Op, load: _Load) -> _Above | None:
         client_cores=client_cores,
     )
     found = find_capacities(resources, load.block_bytes, io)
-    station = min(found, key=lambda one: found[one], default=None)
+    station = min(found, key=lambda station: found[station], default=None)
     if station is None or load.iops <= found[station]:
         return None
     ceiling = found[station]
