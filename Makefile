@@ -86,6 +86,7 @@ bench:
 	uv run --frozen python benchmarks/comparing.py
 	uv run --frozen python benchmarks/layer_watches.py
 	uv run --frozen python benchmarks/history.py
+	uv run --frozen python benchmarks/predict.py
 
 audit-bench:
 	@scripts/setup.sh run
