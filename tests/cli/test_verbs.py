@@ -33,7 +33,7 @@ def test_help_names_every_verb_and_each_explains_itself(leadline: Leadline) -> N
 
 def test_explain_lists_every_rule_and_shows_each(leadline: Leadline) -> None:
     listed = leadline("explain").out.splitlines()
-    codes = [*(rule.code for rule in RULES), "superlinear-scaling"]
+    codes = [*(rule.code for rule in RULES), "superlinear-scaling", "unexpected-performance"]
     assert [line.split()[0] for line in listed] == codes
     for code in codes:
         said = leadline("explain", code)

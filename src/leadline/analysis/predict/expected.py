@@ -8,13 +8,13 @@ costs differ by a factor of three between processors, and settings are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from leadline.analysis.explain.round_trips import network_time_s
 from leadline.analysis.figures import CellFigure
-from leadline.analysis.predict.system import System, is_streaming, storage_io, system_of
+from leadline.analysis.predict.system import System, is_streaming, storage_io
 from leadline.analysis.scaling.curves import LoadPoint, load_curves
 from leadline.analysis.workloads import block_bytes
 from leadline.archive.reader import Run
@@ -32,10 +32,6 @@ from leadline.model.bounds import (
 )
 from leadline.plan.models import Workload
 from leadline.plan.target_url import TargetKind
-
-# A finding of `leadline predict`, which is no audit rule. Its page is docs/rules/CODE.md.
-UNEXPECTED = "unexpected-performance"
-FOUND_BY_PREDICT = {UNEXPECTED: "A rate is outside the interval that the inventory lets expect."}
 
 # The processor time of an I/O alone is 1.4 times that of one among many (ming1: 921 to 962 against
 # 655 us): all threads are woken for it.
@@ -93,12 +89,14 @@ class ExpectedRate:
         return self.expected.station_high if above else self.expected.station_low
 
 
-def expected_rates(run: Run, figures: Sequence[CellFigure]) -> tuple[ExpectedRate, ...]:
+def expected_rates(
+    run: Run, figures: Sequence[CellFigure], system_of: Callable[[str], System]
+) -> tuple[ExpectedRate, ...]:
     """Return what was expected of each cell with a usable rate, in the order of the plan.
 
     Cells of unknown pools, open loops, mixes of unknown shares and cached I/O have none.
+    `system_of` gives the system of a target.
     """
-    systems: dict[str, System] = {}
     found = []
     curves = load_curves(run, figures)
     # The reads of mixes, by target, workload and level.
@@ -111,11 +109,9 @@ def expected_rates(run: Run, figures: Sequence[CellFigure]) -> tuple[ExpectedRat
     for curve in curves:
         if curve.part_of_mix or curve.op not in (Op.READ, Op.WRITE, Op.TOTAL):
             continue
-        if curve.target not in systems:
-            systems[curve.target] = system_of(run, curve.target)
         for point in curve.closed:
             mixed = reads.get((curve.target, curve.workload, point.level))
-            rate = _rate(run, systems[curve.target], point, curve.op, mixed)
+            rate = _rate(run, system_of(curve.target), point, curve.op, mixed)
             if rate is not None:
                 found.append(rate)
     return tuple(found)

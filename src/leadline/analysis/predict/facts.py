@@ -160,3 +160,8 @@ class ForecastError:
     p90: float | None
     worst: float | None
     coverage: float | None
+
+
+# Findings of `leadline predict`, which are not audit rules. Each has a page docs/rules/CODE.md.
+UNEXPECTED = "unexpected-performance"
+FOUND_BY_PREDICT = {UNEXPECTED: "A rate is outside the interval that the inventory lets expect."}

@@ -13,6 +13,7 @@ from leadline.analysis.bottleneck.evidence import levels_evidence
 from leadline.analysis.comparison import Side
 from leadline.analysis.predict.calibrate import Calibration, calibrate, forecast
 from leadline.analysis.predict.changes import Changes, apply
+from leadline.analysis.predict.expected import ExpectedRate, expected_rates
 from leadline.analysis.predict.facts import METRICS, Forecast, Layer, LeftOut, Refusal, Shift
 from leadline.analysis.predict.prediction import (
     CurveForecast,
@@ -64,6 +65,7 @@ def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) 
         curves=curves,
         changes=_texts(changes),
         errors=validated_errors(_left_out(changes)),
+        rates=_rates(side, system),
     )
 
 
@@ -103,6 +105,17 @@ def predict_against(
         curves=tuple(curves),
         changes=_texts(changes),
         errors=validated_errors(LeftOut.CLUSTER),
+        rates=_rates(baseline, system),
+    )
+
+
+def _rates(side: Side, system: SystemOf) -> tuple[ExpectedRate, ...]:
+    """Return what was expected of the cells of a system before they were measured."""
+    subjects = {name: subject for subject, name in side.targets.items()}
+    return tuple(
+        replace(rate, target=subjects[rate.target])
+        for rate in expected_rates(side.run, side.figures, system)
+        if rate.target in subjects
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leadline.analysis.predict.expected import ExpectedRate
 from leadline.analysis.predict.facts import (
     Forecast,
     ForecastError,
@@ -37,7 +38,8 @@ class Prediction:
     """`runs` are those of the measurements, the calibrated one first, empty for an inventory;
     `system` names what was measured. `changes` are as they were requested; `against` is the system
     whose measurements are compared with the forecast, empty for none. `errors` are those of
-    validated forecasts of the same kind."""
+    validated forecasts of the same kind. `rates` are what the inventory of the first run lets
+    expect of its cells before they are measured."""
 
     runs: tuple[str, ...]
     system: str
@@ -45,6 +47,7 @@ class Prediction:
     changes: tuple[str, ...] = ()
     against: str = ""
     errors: tuple[ForecastError, ...] = ()
+    rates: tuple[ExpectedRate, ...] = ()
 
     @property
     def forecasts(self) -> tuple[Forecast, ...]:

@@ -11,9 +11,9 @@ from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.predict.facts import COVERAGE, Forecast, ForecastError
 from leadline.analysis.predict.prediction import Prediction, within
 from leadline.metrics import Metric
-from leadline.report.answers.base import CellOutput, Output
+from leadline.report.answers.base import CellOutput, FindingOutput, Output
 from leadline.report.pages.predict.page import predict_headline
-from leadline.report.pages.predict.words import REFUSALS
+from leadline.report.pages.predict.words import REFUSALS, unexpected_findings
 
 
 class EstimateOutput(Output):
@@ -84,6 +84,19 @@ class ForecastErrorOutput(Output):
     coverage: float | None
 
 
+class ExpectedRateOutput(CellOutput):
+    """The rate that the inventory lets expect of a cell before it is measured, I/Os per second.
+    `direction` is `above` or `below`, null for a rate inside; `station` would explain it."""
+
+    op: str
+    in_flight: int
+    iops: float
+    low: float
+    high: float
+    direction: str | None
+    station: str | None
+
+
 class PredictAskedOutput(Output):
     """The request: `set` are the changes, `against` the system that is compared with the forecast,
     `cluster` the one that is calibrated."""
@@ -96,8 +109,9 @@ class PredictAskedOutput(Output):
 class PredictOutput(Output):
     """Forecasts in base units with intervals of the probability `coverage`. `runs` is empty for the
     bounds of an inventory. `between` are forecasts between the levels. With --validate there are
-    `errors` alone, those of the runs; else those of the latest validation. `asked` is null where no
-    page is made."""
+    `errors` alone, those of the runs; else those of the latest validation. `rates` are expected
+    before measuring, `findings` those outside their interval. `asked` is null where no page is
+    made."""
 
     schema_: Literal["leadline/predict/1"] = Field(default="leadline/predict/1", alias="schema")
     runs: list[str]
@@ -109,6 +123,8 @@ class PredictOutput(Output):
     forecasts: list[ForecastOutput]
     between: list[ForecastOutput]
     errors: list[ForecastErrorOutput]
+    rates: list[ExpectedRateOutput]
+    findings: list[FindingOutput]
     asked: PredictAskedOutput | None = None
 
 
@@ -121,6 +137,11 @@ def predict_output(
         forecasts=[_forecast(one) for one in prediction.forecasts],
         between=[_forecast(one) for curve in prediction.curves for one in curve.between],
         errors=error_outputs(prediction.errors),
+        rates=[
+            ExpectedRateOutput.from_records(one, low=one.expected.low, high=one.expected.high)
+            for one in prediction.rates
+        ],
+        findings=[FindingOutput.from_records(one) for one in unexpected_findings(prediction.rates)],
         asked=asked,
     )
 

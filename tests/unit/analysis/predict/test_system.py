@@ -154,3 +154,31 @@ def test_nothing_known_bounds_nothing() -> None:
     assert bound_of(NVME, Op.TRIM, 4096).most_iops(8) is None
     dark = bound_of(replace(NVME, pool=erasure(), network=None), Op.WRITE, None)
     assert dark.floor_of is Station.OSD_CPU
+
+
+def test_metadata_and_streams_have_one_thread_each() -> None:
+    files = bound_of(replace(NVME, ranks=1), Op.WRITE, 4096, metadata=True)
+    assert files.capacity_of in (Station.MDS, Station.OSD_CPU)
+    assert bound_of(replace(NVME, ranks=1, osd_cores=64.0), Op.READ, 4096, metadata=True) == (
+        replace(
+            bound_of(replace(NVME, osd_cores=64.0), Op.READ, 4096),
+            capacity_iops=pytest.approx(100_000),
+            capacity_of=Station.MDS,
+        )
+    )
+    stream = replace(System(), record_bytes=131072)
+    records = bound_of(stream, Op.WRITE, None, receives=True)
+    assert records.capacity_of is Station.RECEIVE
+    assert records.capacity_iops is not None
+    larger = bound_of(replace(stream, record_bytes=1 << 20), Op.WRITE, None, receives=True)
+    assert larger.capacity_iops is not None
+    # Fewer records, and more bytes of them.
+    assert larger.capacity_iops < records.capacity_iops < 8 * larger.capacity_iops
+
+
+def test_polled_cores_bound_a_target_without_a_pool() -> None:
+    bound = bound_of(System(target_cores=2.0), Op.READ, 4096)
+    assert bound.capacity_of is Station.TARGET_CORES
+    # 102,000 random reads a second were published of a Mayastor volume with two cores.
+    assert bound.capacity_iops is not None
+    assert bound.capacity_iops > 102_000

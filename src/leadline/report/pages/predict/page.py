@@ -45,6 +45,7 @@ from leadline.report.document import (
     Tile,
     Tiles,
 )
+from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.predict.charts import change_panels, curve_panels
 from leadline.report.pages.predict.words import (
     LAYERS,
@@ -61,6 +62,7 @@ from leadline.report.pages.predict.words import (
     refusal_names,
     refusals_text,
     sensitivity_text,
+    unexpected_findings,
 )
 from leadline.report.pages.redactions import redaction_sections
 from leadline.report.words import (
@@ -97,6 +99,7 @@ def predict_document(prediction: Prediction, runs: Iterable[Run] = ()) -> Docume
                 *_cell_sections(prediction),
                 _bounds_section(prediction),
                 _refusal_section(prediction),
+                _rates_section(prediction),
                 error_section(prediction.errors),
                 *redaction_sections(*runs),
                 _method_section(prediction),
@@ -541,6 +544,40 @@ def _refusal_section(prediction: Prediction) -> Section:
         ),
         result=f"{refused} of {count_text(len(prediction.forecasts), 'cell')}",
     )
+
+
+def _rates_section(prediction: Prediction) -> Section:
+    """What the inventory lets expect of each cell, next to the measurement."""
+    rates = prediction.rates
+    findings = unexpected_findings(rates)
+    found = records_table(
+        "rates-table",
+        rates,
+        ("target", lambda one: short(one.target, _NAME)),
+        ("workload", lambda one: place(one.workload, op_text(one.op))),
+        (number_column("in flight"), lambda one: count(one.in_flight)),
+        (number_column("measured IOPS"), lambda one: _iops(one.iops)),
+        (number_column("expected, low end"), lambda one: _iops(one.expected.low)),
+        (number_column("expected, high end"), lambda one: _iops(one.expected.high)),
+        ("result", lambda one: one.direction.value if one.direction else "inside"),
+        ("low end set by", lambda one: STATIONS[one.expected.station_low]),
+        ("high end set by", lambda one: STATIONS[one.expected.station_high]),
+        caption="Expected before the measurement, by the inventory and usual costs",
+        filterable=True,
+    )
+    inside = sum(one.direction is None for one in rates)
+    return section(
+        "Expected before measuring",
+        "expected",
+        finding_list(findings, Marks(findings)) if findings else None,
+        found if rates else None,
+        result=f"{inside} of {count_text(len(rates), 'cell')} inside",
+        folded=not findings,
+    )
+
+
+def _iops(value: float) -> Cell:
+    return number(value, partial(value_text, Metric.IOPS))
 
 
 def error_section(errors: Sequence[ForecastError]) -> Section:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from leadline.analysis.explain.accounts import Estimate
+from leadline.analysis.predict.expected import Direction, ExpectedRate
 from leadline.analysis.predict.facts import (
+    UNEXPECTED,
     Bound,
     Forecast,
     ForecastError,
@@ -16,6 +18,7 @@ from leadline.analysis.predict.facts import (
     Sensitivity,
     Station,
 )
+from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
 from leadline.report.words import (
     change_text,
@@ -159,3 +162,46 @@ def error_text(error: ForecastError) -> str:
         f"median {percent_text(error.median or 0.0)}, 90 % of "
         f"{count_text(error.cells, 'cell')} within {percent_text(error.p90 or 0.0)}"
     )
+
+
+# What takes less, or more, than was assumed, by the direction of a rate outside its interval.
+_EXPLAINED = {
+    Direction.ABOVE: "An I/O that needs less of the {station} than usual would explain it, or a "
+    "cache.",
+    Direction.BELOW: "A slower or busier {station} than usual would explain it.",
+}
+_CHECKS = {
+    Direction.ABOVE: "Check whether a cache answered, and whether the inventory is that of the "
+    "measured system.",
+    Direction.BELOW: "`leadline scale` names what limited the level, by its counters.",
+}
+
+
+def unexpected_finding(rate: ExpectedRate) -> Finding | None:
+    """Write the finding `unexpected-performance`; None for a rate inside its interval."""
+    direction, station, expected = rate.direction, rate.station, rate.expected
+    if direction is None or station is None:
+        return None
+    low, high = (value_text(Metric.IOPS, end) for end in (expected.low, expected.high))
+    return Finding(
+        code=UNEXPECTED,
+        severity=Severity.INFO,
+        target=rate.target,
+        workload=rate.workload,
+        level=rate.level,
+        op=rate.op,
+        evidence={
+            "iops": rate.iops,
+            "expected_low_iops": expected.low,
+            "expected_high_iops": expected.high,
+            "in_flight": rate.in_flight,
+        },
+        message=f"{value_text(Metric.IOPS, rate.iops)} IOPS with "
+        f"{in_flight_text(rate.in_flight)} are {direction.value} the {low} to {high} that the "
+        f"inventory lets expect. {_EXPLAINED[direction].format(station=STATIONS[station])}",
+        remedy=_CHECKS[direction],
+    )
+
+
+def unexpected_findings(rates: Iterable[ExpectedRate]) -> tuple[Finding, ...]:
+    return tuple(found for rate in rates if (found := unexpected_finding(rate)) is not None)
