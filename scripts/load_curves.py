@@ -1,10 +1,12 @@
-"""Write tests/recorded/load_curves/*.csv: load curves that others published, and those of labs.
+"""Write tests/recorded/load_curves/*.csv: load curves of labs.
 
     uv run python scripts/load_curves.py SHARED [RUN...]
 
-SHARED is the project's folder of published references and recorded outputs, RUN an archive with
-several load levels. One row is one operation of one trial; cells are empty where nothing was
-published. `curve` names what the rows of a curve have in common.
+SHARED is the project's folder of recorded outputs, RUN an archive with several load levels. One row
+is one operation of one trial. `curve` names what the rows of a curve have in common.
+
+The published references have no curve with three levels of one system: where 1 and 128 I/Os in
+flight are of one client and 6400 of fifty, the client is another station.
 """
 
 from __future__ import annotations
@@ -34,24 +36,6 @@ _UNITS = {"k": 1 << 10, "m": 1 << 20}
 def _bytes(text: str) -> int:
     number, unit = re.fullmatch(r"(\d+)([kKmM])i?[bB]?|(\d+)()", text).groups()[:2]  # type: ignore[union-attr]
     return int(number) * _UNITS[unit.lower()]
-
-
-def encryption(shared: Path) -> Iterator[Row]:
-    """Ceph's own study of encryption: 1 and 128 in flight from one client, 6400 from fifty."""
-    path = shared / "reference" / "published" / "ceph_io_2023_encryption.csv"
-    with path.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            variant = re.search(r"SVG legend: (.+?) \(", row["stat_note"])
-            if variant is None or row["bs"] != "4k" or row["metric"] != "iops":
-                continue
-            yield {
-                "curve": f"{variant[1]} {row['rw']}",
-                "op": row["rw"].removeprefix("rand"),
-                "block_bytes": 4096,
-                "in_flight": row["total_outstanding"],
-                "trial": 1,
-                "iops": row["value"],
-            }
 
 
 def fio(paths: Iterable[tuple[str, int, Path]]) -> Iterator[Row]:
@@ -125,7 +109,6 @@ def write(name: str, rows: Iterable[Row]) -> None:
 
 def main() -> None:
     shared = Path(sys.argv[1])
-    write("ceph-encryption-2023", encryption(shared))
     write("lab-delay", delayed(shared))
     for argument in sys.argv[2:]:
         write(re.sub(r"^perf-\d+-\d+-", "", Path(argument).name), archived(Path(argument)))

@@ -31,6 +31,12 @@ _SEED = 20_261_126
 # I/Os in flight at which the asymptotes cross, and the share of the delay in an I/O alone.
 _KNEES = 2.0 ** np.arange(0.0, 13.01, 0.5)
 _DELAY_SHARES = (0.0, 0.4, 0.75, 0.95)
+# Prior weight of servers with one queue: their knee is sharp.
+_SHARED = 0.3
+# A rate that grows in proportion to the last measured load will stop to: for each octave beyond it,
+# half as likely as in the octave before. With equal weights the highest levels of curves that were
+# cut short were a third too high (docs/adr/0032-forecasts.md).
+_OCTAVE_BEYOND = 0.5
 # Exponent, onset and end of the efficiency, with the prior weight. A disk sorts 32 requests (NCQ).
 _EFFICIENCIES = (
     (0.0, 0.0, np.inf, 0.6),
@@ -51,9 +57,18 @@ def _grid() -> tuple[Network, Values]:
         for share in _DELAY_SHARES:
             servers = max(1.0, knee * (1 - share))
             for shared in (False, True):
+                queues = _SHARED if shared else 1 - _SHARED
                 for exponent, onset, until, weight in _EFFICIENCIES:
                     rows.append(
-                        (knee - servers, servers, shared, exponent, onset, until, np.log(weight))
+                        (
+                            knee - servers,
+                            servers,
+                            shared,
+                            exponent,
+                            onset,
+                            until,
+                            np.log(weight * queues),
+                        )
                     )
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     network = Network(
@@ -128,6 +143,9 @@ def explain(
     level = left @ precision.sum(axis=1) / whole
     left = left - level[:, None]
     misfit = np.einsum("gi,ij,gj->g", left, precision, left)
+    knees = grid.delay_s + grid.servers
+    octaves = np.maximum(np.log2(knees / in_flight.max()), 0.0)
+    log_prior = log_prior + octaves * np.log(_OCTAVE_BEYOND)
     known = freedom + count - 1
     logs = log_prior - known / 2 * np.log(freedom + misfit)
     weights = np.exp(logs - logs.max())

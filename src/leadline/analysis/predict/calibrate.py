@@ -19,6 +19,7 @@ from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.predict.facts import COVERAGE, Refusal, Sensitivity, Shift, Station
 from leadline.analysis.predict.limits import limiting_station, most_iops_by_use
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
+from leadline.analysis.verdicts import BETWEEN_RUNS
 from leadline.metrics import Metric
 from leadline.model.ensemble import DRAWS, Ensemble, explain, normal_draws
 from leadline.model.networks import Network, Values, throughput
@@ -28,6 +29,8 @@ from leadline.model.tails import with_branches
 # Deviation of one rate from another of the same load, in natural logarithms: before repeats are
 # known, with the weight of so many; and what repeats in a row do not show.
 _NOISE, _NOISE_FREEDOM, _LEAST_NOISE = 0.035, 4.0, 0.02
+# Variance of the median of three normal values or more over that of their mean, about.
+_OF_MEDIANS = 1.4
 # Degrees of freedom of the scale of all deviations: of single trials, and what repeats add at most.
 _FREEDOM, _MOST_FREEDOM = 2.0, 8.0
 # Of the I/Os in flight over those requested, and of the 99th percentile over the mean: deviation
@@ -59,8 +62,8 @@ class Level:
 class Calibration:
     """A load curve explained. `share` is the operation's share of the I/Os in flight: 1 except in
     one direction of a mix, None where it is unknown. `limit` is the station that limits the rate of
-    a saturated level; `most_iops` the rate at which the most used resource of the highest level
-    would be used up, None where none was measured."""
+    a saturated level; `most_iops` the rate at which the most used part of the storage would be
+    used up, None where its use was not measured."""
 
     levels: tuple[Level, ...]
     ensemble: Ensemble
@@ -109,11 +112,14 @@ def calibrate(
     loads = sorted(points)
     levels = tuple(_level(load, points[load]) for load in loads)
     noise, freedom, counts = _noise([points[load] for load in loads])
+    # A result is the median of its trials, which scatters more than their mean.
+    usual = float(np.median(counts))
+    scatter = _OF_MEDIANS if usual > 2 else 1.0
     ensemble = explain(
         np.array(loads, dtype=np.float64),
-        np.log([level.iops for level in levels]),
+        np.array([_log_mean(points[load]) for load in loads]),
         noise / counts + _LEAST_NOISE**2,
-        noise / float(np.median(counts)) + _LEAST_NOISE**2,
+        scatter * noise / usual + _LEAST_NOISE**2,
         freedom=_FREEDOM + min(freedom / 1.5, _MOST_FREEDOM),
     )
     last = (evidence or {}).get(points[loads[-1]][0].level, LevelEvidence())
@@ -139,6 +145,13 @@ def _level(load: int, points: list[LoadPoint]) -> Level:
         latency_mean_s=middle(Metric.LATENCY_MEAN),
         latency_p99_s=middle(Metric.LATENCY_P99),
     )
+
+
+def _log_mean(points: list[LoadPoint]) -> float:
+    rates = [rate for point in points for rate in point.trials(Metric.IOPS)]
+    if not rates:
+        rates = [rate for point in points if (rate := point.usable(Metric.IOPS))]
+    return float(np.mean(np.log(rates)))
 
 
 def _noise(points: list[list[LoadPoint]]) -> tuple[float, float, Values]:
@@ -189,7 +202,7 @@ def forecast(calibration: Calibration, shift: Shift, in_flight: int) -> Projecti
         refusals.append(Refusal.LIMIT_UNKNOWN)
     if Refusal.BEYOND_RANGE in refusals:
         return Projection(refusals=tuple(dict.fromkeys(refusals)))
-    rates = _capped(calibration, calibration.ensemble.rates(in_flight), 1.0)
+    rates = _capped(calibration, calibration.ensemble.rates(in_flight))
     modelled = _figures(calibration, _NO_SHIFT, in_flight, rates, float(in_flight))
     before = _limit(calibration, calibration.ensemble.network, rates)
     if _too_wide(modelled):
@@ -203,7 +216,7 @@ def forecast(calibration: Calibration, shift: Shift, in_flight: int) -> Projecti
     moved = _moved(calibration, shift, after_load) if changed else None
     if moved is None:
         network, equal = calibration.ensemble.network, float(after_load)
-        rates = _capped(calibration, calibration.ensemble.rates(after_load), 1.0)
+        rates = _capped(calibration, calibration.ensemble.rates(after_load))
     else:
         network, rates, equal = moved
         if not calibration.least / REACH <= equal <= calibration.most * REACH:
@@ -229,8 +242,8 @@ def forecast(calibration: Calibration, shift: Shift, in_flight: int) -> Projecti
     )
 
 
-def _capped(calibration: Calibration, rates: Values, capacity: float) -> Values:
-    """No rate is above that of a resource that is used up, where its use was measured."""
+def _capped(calibration: Calibration, rates: Values, capacity: Values | float = 1.0) -> Values:
+    """No rate is above that of storage that is used up, where its use was measured."""
     if calibration.most_iops is None:
         return rates
     return np.minimum(rates, calibration.most_iops * capacity)
@@ -256,7 +269,9 @@ def _moved(calibration: Calibration, shift: Shift, in_flight: int) -> tuple[Netw
     rates = throughput(network, in_flight)
     equal = float(np.median((in_flight - rates * added) / shift.parallel))
     known = np.clip(equal, calibration.least, calibration.most)
-    rates = _capped(calibration, rates * np.exp(ensemble.log_off(float(known))), 1.0)
+    # A changed system is another run.
+    off = ensemble.log_off(float(known)) + BETWEEN_RUNS * normal_draws(8)
+    rates = _capped(calibration, rates * np.exp(off), capacity)
     for most in shift.most_iops.values():
         rates = np.minimum(rates, most)
     return network, rates, max(equal, 1.0)

@@ -41,10 +41,15 @@ def limiting_station(level: LevelEvidence) -> Station:
 
 
 def most_iops_by_use(level: LevelEvidence, iops: float) -> float | None:
-    """Return the rate at which the most used resource would be used up (utilisation law: use is
-    rate x work per I/O), with the work that a higher load saves. None where no use was measured."""
-    machines = (*level.clients, *level.storage)
-    shares = [machine.cpu.busy_share for machine in machines if machine.cpu is not None]
+    """Return the rate at which the most used part of the storage would be used up (utilisation law:
+    use is rate x work per I/O), with the work that a higher load saves.
+
+    None where not all of the storage was measured, or where the load shares its cores: the use is
+    then of other work too.
+    """
+    if level.shared or level.unreached_hosts != 0:
+        return None
+    shares = [machine.cpu.busy_share for machine in level.storage if machine.cpu is not None]
     shares += _committing(level)
     used = max(shares, default=0.0)
     return _LESS_WORK * iops / used if used >= _LEAST_USE else None
