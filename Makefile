@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-code test-quick-real test-thorough test-slow test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz release clean
 
 help:
-	@echo "make demo       two real Ceph clusters, single-zone and multi-zone, in five minutes"
+	@echo "make demo       two real Ceph clusters, compared, and one forecast from the other, in seven minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
 	@echo "make test-thorough  property tests and simulations in large numbers, five minutes"
 	@echo "make test-slow  slower tests of devices, folders and hosts, without a cluster"

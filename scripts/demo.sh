@@ -37,7 +37,7 @@ left_out=()
 if [ -z "$no_lab" ]; then
     echo "Two real Ceph clusters start on this machine. The replicas of one are in three racks of one"
     echo "zone, those of the other in three zones with 1 ms between them. Three pools are measured on"
-    echo "both, interleaved, three times. Duration: about five minutes."
+    echo "both at three depths, interleaved, three times. Duration: about seven minutes."
     plan=plans/demo.yaml
     available=$(awk '/^MemAvailable:/ {print int($2 / 1048576)}' /proc/meminfo)
     if [ "$available" -lt 12 ]; then
@@ -86,10 +86,17 @@ if [ -z "$no_lab" ]; then
     echo
     # The page has the whole answer, also if nothing is comparable.
     uv run --frozen leadline compare "${two[@]}" 2>/dev/null || true
+    # Forecast from the single-zone cluster alone, and held against the multi-zone one.
+    forecast=$runs/demo-forecast.html
+    zones=(@latest --cluster single-zone --against multi-zone --runs "$runs")
+    echo
+    uv run --frozen leadline predict "${zones[@]}" -o "$forecast" --force >/dev/null || forecast=""
+    uv run --frozen leadline predict "${zones[@]}" || true
 fi
 echo
 echo "The page:      $page"
 [ -z "$run_page" ] || echo "Page of run:   $run_page"
+[ -z "${forecast:-}" ] || echo "Forecast:      $forecast"
 echo "Next:          uv run leadline show @latest --runs $runs"
 if [ -n "$run_page" ]; then
     echo "               uv run leadline recommend @latest --for database --runs $runs"

@@ -23,6 +23,7 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from leadline.analysis.predict.facts import FOUND_BY_PREDICT
 from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.evidence import CellEvidence, JobEvidence, RunEvidence, TrialEvidence
 from leadline.audit.registry import RULES
@@ -131,12 +132,12 @@ def rules() -> str:
                 "stable; other programs may match on them.",
             ),
             table(("code", "severities", "looks at", "finds"), rows),
-            "`leadline scale` finds more, where it compares systems:",
+            "`leadline scale` and `leadline predict` find more:",
             table(
                 ("code", "finds"),
                 [
                     (f"[`{code}`](../rules/{code}.md)", summary)
-                    for code, summary in FOUND_BY_SCALE.items()
+                    for code, summary in (FOUND_BY_SCALE | FOUND_BY_PREDICT).items()
                 ],
             ),
         ]

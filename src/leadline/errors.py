@@ -357,6 +357,11 @@ NO_LOAD_CURVE = _kind(
     Exit.NOT_COMPARABLE,
     "No workload was measured at two load levels at least, so that there is no curve.",
 )
+NOTHING_TO_PREDICT = _kind(
+    "nothing-to-predict",
+    Exit.NOT_COMPARABLE,
+    "Neither a calibrated model nor a bound is possible for any cell; says why.",
+)
 NO_LAYERS = _kind(
     "no-layers",
     Exit.WRONG_REQUEST,

@@ -17,11 +17,13 @@ from leadline.cli.main import main
 from leadline.findings import Finding, Severity
 from leadline.report.document import Document
 from leadline.report.pages.comparison.page import comparison_document
+from leadline.report.pages.predict.page import predict_document
 from leadline.report.pages.run.page import run_document
 from leadline.report.pages.scaling.page import scaling_page
 from leadline.report.render import html
 from tests.conftest import RECORDED, unpack
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS
+from tests.unit.report.pages.predictions import against, what_if
 from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
 
 DUMPS = RECORDED.parent
@@ -31,7 +33,7 @@ NAMES = ("disk", HOSTILE, "x" * 300, "אחסון-מהיר-2", "تخزين سري
 
 SITE = ("index", "run", "comparison")
 VERBS = ("ranking", "recommendation", "layers", "history", "inventory", "differences", "kubernetes")
-STUDIES = ("published-ranking", "scaling", "scale-out", "blocks")
+STUDIES = ("published-ranking", "scaling", "scale-out", "forecast", "what-if", "blocks")
 # Runs in which something is wrong with every result, or with every name.
 EDGES = (
     "refused-run", "refused-comparison", "nothing-in-common", "failed-run", "one-trial",
@@ -108,6 +110,8 @@ def _of_documents(folder: Path) -> dict[str, Path]:
     made: dict[str, Document] = {
         "scaling": scaling_page(study_of(run_of(*curves))),
         "scale-out": scaling_page(study_of(*hosts)),
+        "forecast": predict_document(against()),
+        "what-if": predict_document(what_if()),
         "blocks": document(),
         "refused-run": _run_page(folder / "a", two, refused=True),
         "refused-comparison": _comparison_page(folder / "b", two, two, refused=True),

@@ -73,6 +73,7 @@ VERBS = {
     "compare": ("compare", "one", "two"),
     "rank": ("rank", "one"),
     "scale": ("scale", "one", "--latency-limit", "mean<5ms"),
+    "predict": ("predict", "one"),
     "layers": ("layers", "streams"),
     "recommend": ("recommend", "one", "--for", "virtual-machines"),
 }
@@ -213,7 +214,7 @@ def test_a_report_of_any_form(
     assert not HIDDEN.findall(text)
 
 
-@pytest.mark.parametrize("verb", ["run", "comparison", "rank", "scale", "layers", "recommend"])
+@pytest.mark.parametrize("verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend"])
 def test_a_workbook_has_the_texts_as_texts(
     leadline: Leadline, runs: Path, tmp_path: Path, verb: str
 ) -> None:
@@ -258,6 +259,11 @@ ASKED = (
     ("recommend", "few", "--for", "{}"),
     ("scale", "few", "--latency-limit", "{}"),
     ("scale", "few", "--by", "{}"),
+    ("predict", "few", "--set", "{}"),
+    ("predict", "few", "--set", "depth={}"),
+    ("predict", "few", "--cluster", "{}"),
+    ("predict", "few", "--against", "{}"),
+    ("predict", "--from-inventory", "{}"),
     ("layers", "streams", "--target", "{}"),
     ("report", "few", "-o", "{}"),
     ("explain", "{}"),

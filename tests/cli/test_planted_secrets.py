@@ -179,6 +179,7 @@ FORMATS = {
     "audit": ("text", "json", "markdown", "junit"),
     "rank": ("text", "json", "csv", "markdown"),
     "scale": ("text", "json", "csv", "markdown"),
+    "predict": ("text", "json", "markdown"),
     "layers": ("text", "json", "markdown"),
 }
 
@@ -259,6 +260,7 @@ def test_every_page_of_several_runs_lists_what_was_removed(
         "rank": ("rank", redacted),
         "recommend": ("recommend", redacted, "--for", "database"),
         "scale": ("scale", clean, redacted),
+        "predict": ("predict", redacted),
     }
     for name, words in pages.items():
         page = leadline(*words, "--format", "markdown").out

@@ -33,7 +33,7 @@ def test_help_names_every_verb_and_each_explains_itself(leadline: Leadline) -> N
 
 def test_explain_lists_every_rule_and_shows_each(leadline: Leadline) -> None:
     listed = leadline("explain").out.splitlines()
-    codes = [*(rule.code for rule in RULES), "superlinear-scaling"]
+    codes = [*(rule.code for rule in RULES), "superlinear-scaling", "unexpected-performance"]
     assert [line.split()[0] for line in listed] == codes
     for code in codes:
         said = leadline("explain", code)
@@ -114,7 +114,7 @@ def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline)
     verbs = leadline("schema").out.split()
     assert verbs == [
         *("audit", "check", "compare", "gate", "history", "import", "inventory", "lab", "layers"),
-        *("list", "plan", "pools", "rank", "recommend", "run", "scale", "show", "site", "verify"),
+        *("list", "plan", "pools", "predict", "rank", "recommend", "run", "scale", "show", "site", "verify"),
     ]
     for verb in verbs:
         schema = json.loads(leadline("schema", verb).out)

@@ -114,6 +114,7 @@ VERBS = (
     ("compare", "a", "b", "--by", "target", "--run", "RUN"),
     ("compare", "RUN", "import-1"),
     ("scale", "RUN"),
+    ("predict", "RUN"),
     ("layers", "RUN"),
     ("report", "RUN", "-o", "page.html"),
     ("run", "--resume", "RUN"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from leadline.findings import Severity
 from leadline.report.document import (
+    Band,
     Bar,
     BarChart,
     BarGroup,
@@ -269,6 +270,7 @@ def load_curve() -> LineChart:
             Rule(value=2.0, label="2 clients", upright=True),
         ),
         pins=(Pin(x=4.0, y=2_600.0, hue=0, label="knee", text="knee at 4 clients"),),
+        bands=(Band(hue=1, points=((1.0, 800.0, 1_200.0), (8.0, 2_200.0, 3_400.0))),),
         drawn=True,
     )  # fmt: skip
 

@@ -33,12 +33,22 @@ from leadline.plan.models import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMedia:
-    """OSDs of a pool by medium, and the least number of OSD writes per client write."""
+    """OSDs of a pool by medium, and the least number of OSD writes per client write. `cores` are
+    those of all OSDs together, None: without a limit, or unknown."""
 
     pool: str
     hard_disks: int
     flash: int
     copies: int
+    cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drives:
+    """The drives of a local target, by kind: NVMe controllers on PCIe, and hard disks."""
+
+    controllers: int
+    spindles: int
 
 
 # A bandwidth was printed in the unit in which it has the fewest digits.
@@ -102,12 +112,14 @@ class TrialEvidence:
     that ran together. `memory_bytes` is the load generator's. `cluster` are the samples of the Ceph
     cluster, `cluster_before` the run's first one, `machines` those of the machines. `cpu_budget`
     are the cores of each lab host, None without a limit. `pool` is the medium of the target's pool,
-    `stack` the layers below the target from the top down, empty if unknown. `network` is why the
-    target is networked. `held_bytes` is a size that memory held completely, as another result of
-    the target proves. `random_read_s` are the mean seconds of its direct random reads at depth 1 by
-    block size. `phases_apart`: the reads and writes of the workload were not one mix, as most of
-    its results prove. `stream` are the ZFS streams of the trial,
-    `lifecycle` its stages of volumes."""
+    `drives` are those of a local target, None where any of them is of another kind. `load_here`:
+    the machine of the inventory made the load, alone; `physical`: it is no virtual machine, so that
+    its links and disks are what they report. `stack` are the layers below the target from the top
+    down, empty if unknown. `network` is why the target is networked. `held_bytes` is a size that
+    memory held completely, as another result of the target proves. `random_read_s` are the mean
+    seconds of its direct random reads at depth 1 by block size. `phases_apart`: the reads and
+    writes of the workload were not one mix, as most of its results prove. `stream` are the ZFS
+    streams of the trial, `lifecycle` its stages of volumes."""
 
     place: Place
     cell: Cell | None = None
@@ -122,6 +134,9 @@ class TrialEvidence:
     machines: tuple[HostSample | MissedHostSample, ...] | FormatError = ()
     cpu_budget: float | None = None
     pool: PoolMedia | None = None
+    drives: Drives | None = None
+    load_here: bool = False
+    physical: bool = False
     stack: tuple[Layer, ...] = ()
     network: str = ""
     held_bytes: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -13,6 +13,7 @@ from leadline.archive.reader import Run
 from leadline.archive.trial import StoredTrial
 from leadline.audit.evidence import (
     CellEvidence,
+    Drives,
     JobEvidence,
     Place,
     PoolMedia,
@@ -28,12 +29,17 @@ from leadline.formats.result import FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
 from leadline.inventory.facts import find_pool
+from leadline.inventory.host import HostInventory
+from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Target
+from leadline.plan.target_url import TargetKind
 
 Record = TypeVar("Record")
 _FLASH = ("ssd", "nvme")
+# Targets whose load other machines make, or may make (None: imported results).
+_ELSEWHERE = (None, TargetKind.HOSTS, TargetKind.STORAGE_CLASS)
 
 
 def run_evidence(run: Run) -> RunEvidence:
@@ -44,6 +50,8 @@ def run_evidence(run: Run) -> RunEvidence:
     targets = {target.name: target for target in run.plan.targets}
     labs = {cluster.name for cluster in run.plan.clusters if cluster.lab is not None}
     clusters = _clusters(run)
+    limits = {name: _osd_cores(run, name) for name in clusters}
+    physical = inventory is not None and inventory.virtualization == "none"
     budgets = _cpu_budgets(run)
     stacks = _if_readable(lambda: run.stacks) or {}
     executions: dict[int, Execution] = {}
@@ -63,7 +71,10 @@ def run_evidence(run: Run) -> RunEvidence:
             memory_bytes=memory,
             on_lab=target is not None and target.cluster in labs,
             cpu_budget=budgets.get(target.cluster) if target is not None else None,
-            pool=_pool(target, clusters),
+            pool=_pool(target, clusters, limits),
+            drives=_drives(inventory, stacks.get(cell.target, ())),
+            load_here=target is not None and target.kind not in _ELSEWHERE,
+            physical=physical,
             network=network_of_target(target, cell.target),
             stack=stacks.get(cell.target, ()),
         )
@@ -108,10 +119,59 @@ def _if_readable(ask: Callable[[], Record]) -> Record | None:
         return None
 
 
-def _pool(target: Target | None, clusters: Mapping[str, CephInventory]) -> PoolMedia | None:
+def _osd_cores(run: Run, name: str) -> float | None:
+    """The processor limit of one OSD that Rook sets; None without one."""
+    around = _if_readable(partial(run.kubernetes, "start", name))
+    limits = [
+        daemon.cpu_limit
+        for cluster in (around.ceph_clusters if around is not None else ())
+        for daemon in cluster.resources
+        if daemon.daemon == "osd" and daemon.cpu_limit is not None
+    ]
+    return max(limits, default=None)
+
+
+def _pool(
+    target: Target | None,
+    clusters: Mapping[str, CephInventory],
+    limits: Mapping[str, float | None],
+) -> PoolMedia | None:
     if target is None or target.cluster not in clusters:
         return None
-    return pool_media(clusters[target.cluster], target)
+    media, limit = pool_media(clusters[target.cluster], target), limits.get(target.cluster)
+    if media is None or limit is None:
+        return media
+    return replace(media, cores=limit * (media.hard_disks + media.flash))
+
+
+# Models of single hard disks, as their vendors name them; a RAID controller has its own name.
+_SPINDLES = ("ST", "WDC", "WD", "HGST", "HUH", "HUS", "TOSHIBA", "MG", "Hitachi", "SEAGATE")
+
+
+def _drives(host: HostInventory | None, stack: Sequence[Layer]) -> Drives | None:
+    """The drives below a local target; None without layers, or where one is no drive."""
+    blocks = [layer for layer in stack if layer.devices]
+    if host is None or not blocks:
+        return None
+    known = {device.name: device for device in host.block_devices}
+    controllers = {
+        namespace.name: controller.name
+        for controller in host.nvme
+        if controller.transport == "pcie"
+        for namespace in controller.namespaces
+    }
+    nvme, spindles = set(), set()
+    for name in blocks[-1].devices:
+        for _ in known:
+            if name in known and known[name].parent in known:
+                name = known[name].parent
+        if name in controllers:
+            nvme.add(controllers[name])
+        elif name in known and known[name].rotational and known[name].model.startswith(_SPINDLES):
+            spindles.add(name)
+        else:
+            return None
+    return Drives(controllers=len(nvme), spindles=len(spindles))
 
 
 def pool_media(inventory: CephInventory, target: Target) -> PoolMedia | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leadline.cli.report import Written
     from leadline.judge import Judge, Verified
     from leadline.report.answers.history import HistoryRunOutput
+    from leadline.report.answers.predict import PredictOutput
     from leadline.report.answers.ranking import RankOutput, RecommendOutput
     from leadline.report.page_check import Page
 
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
-    A page that `report`, `rank`, `recommend`, `history` or `site` wrote is made once more from its
-    archives, which are verified first: every number of it must come out the same.
+    A page that `report`, `rank`, `recommend`, `predict`, `history` or `site` wrote is made once
+    more from its archives, which are verified first: every number of it must come out the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
@@ -116,6 +117,8 @@ def _once_more(
 
     if page.ranked is not None:
         return _ranked_again(page.ranked, archives[0], judge)
+    if page.predicted is not None:
+        return _predicted_again(page.predicted, archives, judge)
     asked = page.comparison
     if asked is None:
         return of_run(archives[0], ".html", judge, verified)
@@ -133,6 +136,17 @@ def _once_more(
     )
     sides = request.find_sides(judge)
     return of_two(*sides, by, ".html", verified, band=asked.band, between_runs=asked.between_runs)
+
+
+def _predicted_again(kept: PredictOutput, archives: list[Run], judge: Judge) -> Written:
+    """What `predict` would write of the archives now."""
+    from leadline.cli.predict import of_prediction, predict_again
+    from leadline.cli.report import Written
+
+    assert kept.asked is not None, "refused as no page of Leadline"
+    prediction = predict_again(archives[0], next(iter(archives[1:]), None), judge, kept.asked)
+    document, downloads = of_prediction(prediction, kept.asked, archives)
+    return Written(document=document, downloads=downloads)
 
 
 def _ranked_again(kept: RankOutput | RecommendOutput, run: Run, judge: Judge) -> Written:

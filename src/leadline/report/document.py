@@ -351,13 +351,22 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """An area between two lines, of (x, low, high) in order of x: the interval of a computed line.
+    It has the colour `hue`."""
+
+    hue: int
+    points: tuple[tuple[float, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineChart(_SeriesChart):
     """Lines over x and y: a percentile ladder, a distribution, IOPS over time, a load curve.
 
     `looks` has one for each series; where it is empty, its hue picks colour, shape and dash. A
     series without a name is not in the legend. `drawn`: a terminal draws it, too. `panel`: one of
     several on the same scales, next to each other, with a `note` below its title. `scatter`: the
-    name of a line is next to its last point.
+    name of a line is next to its last point. `bands` are below the lines.
     """
 
     x: Scale
@@ -366,6 +375,7 @@ class LineChart(_SeriesChart):
     looks: tuple[Look, ...] = ()
     rules: tuple[Rule, ...] = ()
     pins: tuple[Pin, ...] = ()
+    bands: tuple[Band, ...] = ()
     drawn: bool = False
     scatter: bool = False
     panel: bool = False

@@ -26,6 +26,7 @@ from leadline.errors import LeadlineError
 from leadline.files import DOCUMENT, MEMORY_BYTES
 from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.history import HistoryOutput
+from leadline.report.answers.predict import PredictOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import ShowOutput
 from leadline.report.answers.site import SiteOutput
@@ -53,7 +54,10 @@ _JUDGED = frozenset(
         *("verdict", "evidence", "reasons", "trials_needed", "trials_range", "detectable"),
     )
 )
-_ANSWERS = (ShowOutput, CompareOutput, RankOutput, RecommendOutput, SiteOutput, HistoryOutput)
+_ANSWERS = (
+    *(ShowOutput, CompareOutput, RankOutput, RecommendOutput, PredictOutput, SiteOutput),
+    HistoryOutput,
+)
 _FEWEST_BLANKS_OF_PROSE = 2
 _LONGEST_EXCERPT = 120
 
@@ -63,8 +67,8 @@ class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
     `comparison` of what is the page of one run, `ranked` of what is no ranking, `site` of what is
-    no index, and `history` of what is no history, whose runs are in its answer. `intact`: its bytes
-    are those that were written."""
+    no index, `history` of what is no history, whose runs are in its answer, and `predicted` of what
+    is no forecast. `intact`: its bytes are those that were written."""
 
     version: str
     intact: bool
@@ -73,6 +77,7 @@ class Page:
     runs: tuple[str, ...]
     comparison: CompareOutput | None
     ranked: RankOutput | RecommendOutput | None = None
+    predicted: PredictOutput | None = None
     site: SiteOutput | None = None
     history: HistoryOutput | None = None
 
@@ -87,24 +92,24 @@ def read_page(name: str, html: str) -> Page:
     found = next((data for kind, data in _DOWNLOAD.findall(html) if kind == "application/json"), "")
     generator = _GENERATOR.search(html)
     answer = _unpacked(found)
-    for model in (
-        ShowOutput,
-        CompareOutput,
-        RankOutput,
-        RecommendOutput,
-        SiteOutput,
-        HistoryOutput,
-    ):
+    for model in _ANSWERS:
         require_known_version(answer, schema_of(model), name)
     site: SiteOutput | None = None
     history: HistoryOutput | None = None
+    predicted: PredictOutput | None = None
     schema = answer.get("schema") if isinstance(answer, dict) else None
     try:
         if schema == schema_of(SiteOutput):
             site = _site(answer)
         elif schema == schema_of(HistoryOutput):
             history = _history(answer)
-        comparison, ranked, runs = (None, None, ()) if site or history else _asked(answer)
+        elif schema == schema_of(PredictOutput):
+            predicted = _predicted(answer)
+        comparison, ranked, runs = (
+            (None, None, tuple(predicted.runs) if predicted else ())
+            if site or history or predicted
+            else _asked(answer)
+        )
     except (ValueError, KeyError):
         generator = None
     if generator is None or not isinstance(answer, dict):
@@ -123,6 +128,7 @@ def read_page(name: str, html: str) -> Page:
         runs=runs,
         comparison=comparison,
         ranked=ranked,
+        predicted=predicted,
         site=site,
         history=history,
     )
@@ -134,6 +140,15 @@ def _history(answer: object) -> HistoryOutput:
     if history.asked is None or not (0 < history.band < 1 and history.runs):
         raise ValueError
     return history
+
+
+def _predicted(answer: object) -> PredictOutput:
+    """The answer of a forecast. Raises ValueError for another, and for the bounds of an inventory,
+    which is no archive."""
+    predicted = PredictOutput.model_validate(answer)
+    if predicted.asked is None or not predicted.runs:
+        raise ValueError
+    return predicted
 
 
 def _site(answer: object) -> SiteOutput:

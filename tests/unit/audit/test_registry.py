@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.analysis.predict.facts import FOUND_BY_PREDICT
 from leadline.analysis.scaling.curves import FOUND_BY_SCALE
 from leadline.audit.registry import RULES, audit, page, trusted
 from leadline.errors import LeadlineError
@@ -74,9 +75,12 @@ def test_evidence_is_numbers_and_messages_are_sentences(judge: Judge) -> None:
 RECORDED = Path(__file__).parent / "recorded"
 
 
-@pytest.mark.parametrize("code", [*(rule.code for rule in RULES), *FOUND_BY_SCALE])
+OTHERS = FOUND_BY_SCALE | FOUND_BY_PREDICT
+
+
+@pytest.mark.parametrize("code", [*(rule.code for rule in RULES), *OTHERS])
 def test_every_rule_has_a_page_with_its_parts(code: str) -> None:
-    text = page(code, FOUND_BY_SCALE)
+    text = page(code, OTHERS)
     assert text.startswith(f"# {code}\n")
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
 
@@ -104,7 +108,7 @@ def test_every_rule_is_tested_both_ways(code: str) -> None:
 def test_every_page_is_of_a_rule_and_every_rule_of_a_file() -> None:
     codes = {rule.code for rule in RULES}
     assert len(codes) == len(RULES)
-    assert {path.stem for path in PAGES.glob("*.md")} == codes | FOUND_BY_SCALE.keys()
+    assert {path.stem for path in PAGES.glob("*.md")} == codes | OTHERS.keys()
     rules = Path(__file__).parents[3] / "src" / "leadline" / "audit" / "rules"
     files = {path.stem.replace("_", "-") for path in rules.glob("*.py")} - {"--init--"}
     assert files == codes

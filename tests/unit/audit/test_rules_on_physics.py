@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.audit.evidence import PoolMedia, TrialEvidence
+from leadline.audit.evidence import Drives, PoolMedia, TrialEvidence
 from leadline.findings import Severity
 from leadline.formats.result import DiskUse, JobResult, Latency
+from leadline.formats.watch_records import HostSample, InterfaceCounters, Role
 from leadline.metrics import Op
 from tests.unit.audit.published import (
     ask,
@@ -159,6 +160,147 @@ def test_exceeds_ceiling_is_silent_where_nothing_is_known() -> None:
     assert not ask(replace(on_pool(made, FLASH), on_lab=True), "exceeds-ceiling")
     joined = job(done(iops=9e6), **{**RANDOM, "rw": "read"})
     assert not ask(on_pool(joined, FLASH), "exceeds-ceiling")
+
+
+def sampled(
+    cores: int, *, roles: tuple[Role, ...] = (Role.CLIENT,), link_bps: float = 0.0, lo: int = 0
+) -> tuple[HostSample, HostSample]:
+    """A machine's first and last sample, ten seconds apart; `lo` bytes crossed its loopback."""
+
+    def at(elapsed_s: float, looped: int) -> HostSample:
+        loopback = InterfaceCounters(
+            received_bytes=looped, received_packets=1, sent_bytes=looped, sent_packets=1
+        )
+        return HostSample(
+            at="2026-11-26T00:00:00.000+00:00",
+            elapsed_s=elapsed_s,
+            machine="client",
+            roles=frozenset(roles),
+            clock_s=elapsed_s,
+            cores=cores,
+            hz=100,
+            interfaces={"lo": loopback},
+            links_bps={"eth0": link_bps} if link_bps else {},
+        )
+
+    return at(0.0, 0), at(10.0, lo)
+
+
+RBD = {**RANDOM, "ioengine": "rbd"}
+
+
+def here(made: JobResult, **known: object) -> TrialEvidence:
+    """A trial whose load a physical machine made."""
+    return replace(
+        output_evidence(output(made)),
+        load_here=True,
+        physical=True,
+        **known,  # type: ignore[arg-type]
+    )
+
+
+def test_exceeds_ceiling_fires_on_more_than_cores_can_do() -> None:
+    machines = sampled(2)
+    (found,) = ask(here(job(done(iops=2e6), **RBD), machines=machines), "exceeds-ceiling")
+    assert (found.severity, found.evidence["cores"]) == (Severity.ERROR, 2)
+    assert found.evidence["ceiling_iops"] == pytest.approx(2 / 2.08e-6)
+    # On a lab the OSDs have the same cores: 15 us of a read are theirs.
+    lab = here(job(done(iops=200_000), **RBD), machines=machines, on_lab=True)
+    (found,) = ask(lab, "exceeds-ceiling")
+    assert found.evidence["ceiling_iops"] == pytest.approx(2 / (15.08e-6 + 2.08e-6))
+    limited = replace(FLASH, cores=1.5)
+    (found,) = ask(here(job(done(iops=200_000), **RBD), pool=limited), "exceeds-ceiling")
+    assert "1.5 cores of the OSDs" in found.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        job(done(iops=100_000), **RBD),  # seven times what such a lab has done
+        job(done(iops=2e6), **RANDOM),  # not on Ceph
+        job(done(iops=2e6), **{**RBD, "rw": "read"}),
+        replace(job(done(iops=2e6), **RBD), host="another"),
+    ],
+)
+def test_exceeds_ceiling_is_silent_on_cores_that_may_do_it(made: JobResult) -> None:
+    assert not ask(here(made, machines=sampled(2), on_lab=True), "exceeds-ceiling")
+
+
+def test_exceeds_ceiling_is_silent_on_cores_of_other_machines() -> None:
+    made = here(job(done(iops=2e6), **RBD), machines=sampled(2))
+    assert not ask(replace(made, load_here=False), "exceeds-ceiling")
+
+
+LARGE = {"rw": "read", "bs": "1M", "ioengine": "rbd"}
+GBE_10 = 1.25e9
+
+
+def read_at(bandwidth_bps: float, **options: str) -> JobResult:
+    return job(
+        done(iops=bandwidth_bps / (1 << 20), bandwidth_bps=bandwidth_bps), **{**LARGE, **options}
+    )
+
+
+def test_exceeds_ceiling_fires_on_more_than_a_link_carries() -> None:
+    machines = sampled(64, link_bps=GBE_10)
+    (found,) = ask(here(read_at(2e9), machines=machines), "exceeds-ceiling")
+    assert found.severity is Severity.ERROR
+    assert found.evidence["ceiling_bps"] == GBE_10
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"machines": sampled(64, link_bps=2 * GBE_10)},
+        {"machines": sampled(64)},
+        {"machines": sampled(64, link_bps=GBE_10, lo=10 * 10**9)},  # OSDs on the same machine
+        {"machines": sampled(64, roles=tuple(Role), link_bps=GBE_10)},
+        {"physical": False},  # a virtual link reports any speed
+        {"on_lab": True},
+        {"load_here": False},
+    ],
+)
+def test_exceeds_ceiling_is_silent_where_links_need_not_agree(changes: dict[str, object]) -> None:
+    made = here(read_at(2e9), machines=sampled(64, link_bps=GBE_10))
+    assert ask(made, "exceeds-ceiling")
+    assert not ask(replace(made, **changes), "exceeds-ceiling")  # type: ignore[arg-type]
+
+
+def test_exceeds_ceiling_is_silent_on_the_page_cache_of_a_network_file_system() -> None:
+    cached = read_at(2e9, ioengine="libaio", directory="/mnt/nfs", direct="0")
+    machines = sampled(64, link_bps=GBE_10)
+    assert not ask(here(cached, machines=machines), "exceeds-ceiling")
+
+
+def test_exceeds_ceiling_fires_on_local_drives() -> None:
+    spindle = Drives(controllers=0, spindles=1)
+    reads = job(done(iops=9000), **RANDOM, size="100G")
+    (found,) = ask(here(reads, drives=spindle), "exceeds-ceiling")
+    assert (found.severity, found.evidence["ceiling_iops"]) == (Severity.WARNING, 1500)
+    stream = read_at(120e9, ioengine="libaio", direct="1", size="100G")
+    (found,) = ask(here(stream, drives=Drives(controllers=1, spindles=0)), "exceeds-ceiling")
+    assert found.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("made", "drives"),
+    [
+        # Eight SSDs in one job gave 13.7 GB/s (published), one of PCIe 5.0 gives 14.
+        (read_at(14e9, ioengine="libaio", direct="1"), Drives(controllers=1, spindles=0)),
+        (job(done(iops=200), **RANDOM, size="100G"), Drives(controllers=0, spindles=1)),
+        (job(done(iops=9000), **RANDOM, size="100M"), Drives(controllers=0, spindles=1)),
+        (job(done(iops=9000), **{**RANDOM, "direct": "0"}), Drives(controllers=0, spindles=1)),
+        (
+            job(done(Op.WRITE, iops=9000), **{**RANDOM, "rw": "randwrite"}, size="100G"),
+            Drives(controllers=0, spindles=1),
+        ),
+        (job(done(iops=9000), **RANDOM, size="100G"), None),
+    ],
+)
+def test_exceeds_ceiling_is_silent_on_drives_that_may_do_it(
+    made: JobResult, drives: Drives | None
+) -> None:
+    assert not ask(here(made, drives=drives), "exceeds-ceiling")
 
 
 # --- sums and means of others --------------------------------------------------------------------

@@ -15,6 +15,8 @@ from leadline.model.bounds import Station as Station
 
 # Of every interval of a forecast.
 COVERAGE = 0.90
+# What a forecast is about.
+METRICS = (Metric.IOPS, Metric.LATENCY_MEAN, Metric.LATENCY_P99)
 
 
 class Layer(StrEnum):
@@ -104,9 +106,10 @@ class Forecast:
     """One operation of a workload on a target at one load.
 
     `measured` are the figures that were measured (without the refused ones), `modelled` what the
-    calibrated model gives for the system as it is, `expected` for the changed one: both are empty
-    where `layer` is `BOUNDS`, and `refusals` say why. `bound` is of the changed system, `bound_now`
-    of the system as it is. `in_flight` are the I/Os in flight after the change.
+    calibrated model gives for the system as it is, `expected` for the changed one, which is empty
+    where `layer` is `BOUNDS`; `refusals` say why. `bound` is of the changed system, `bound_now` of
+    the system as it is. `observed` was measured on the changed system, where that is known.
+    `in_flight` are the I/Os in flight after the change.
     `limit_before`, `limit_after`: the station that limits the rate.
     """
 
@@ -143,7 +146,8 @@ class ForecastError:
 
     An error is |expected - measured| / measured: `mean`, `median`, 90th percentile and worst over
     `cells`. `coverage` is the share of them whose measurement is within the 90 % interval.
-    `refused` cells had bounds only. `source` names the runs or the published curves.
+    `refused` cells had bounds only; the numbers are None where all had. `source` names the runs or
+    the published curves.
     """
 
     source: str
@@ -151,8 +155,13 @@ class ForecastError:
     metric: Metric
     cells: int
     refused: int
-    mean: float
-    median: float
-    p90: float
-    worst: float
-    coverage: float
+    mean: float | None
+    median: float | None
+    p90: float | None
+    worst: float | None
+    coverage: float | None
+
+
+# Findings of `leadline predict`, which are not audit rules. Each has a page docs/rules/CODE.md.
+UNEXPECTED = "unexpected-performance"
+FOUND_BY_PREDICT = {UNEXPECTED: "A rate is outside the interval that the inventory lets expect."}

@@ -334,9 +334,10 @@ def is_streaming(block_bytes: float | None) -> bool:
     return block_bytes is not None and block_bytes >= STREAMING_BYTES
 
 
-def resources_of(system: System) -> Resources:
-    """Return the resources of a system that bound its rate. Media of disks do not: a WAL on flash
-    or a cache may serve for the length of a trial."""
+def resources_of(system: System, *, metadata: bool = False, receives: bool = False) -> Resources:
+    """Return the resources of a system that bound its rate: the MDS where each operation is one of
+    `metadata`, the single thread of ZFS where the system `receives` a stream. Media of disks do
+    not: a WAL on flash or a cache may serve for the length of a trial."""
     flash = system.medium is Medium.FLASH
     links = None
     if system.osd_link_bps is not None and system.hosts is not None:
@@ -353,7 +354,9 @@ def resources_of(system: System) -> Resources:
         client_cores=system.client_cores,
         client_links_bps=None if system.on_lab else system.client_link_bps,
         client_on_osd_host=system.client_on_osd_host,
+        ranks=system.ranks if metadata else None,
         target_cores=system.target_cores,
+        receives=receives,
     )
 
 
@@ -365,12 +368,16 @@ def bound_of(
     streaming: bool | None = None,
     read_share: float = 0.5,
     objects: int | None = None,
+    metadata: bool = False,
+    receives: bool = False,
 ) -> Bound:
     """Return the bounds of one operation on a system (layer L0).
 
     `streaming`: I/Os cover whole stripes, None: by the block size. A total of reads and writes is
     bounded by the mix, of which `read_share` are reads. `objects` are those that the I/Os touch
-    (None: many): of few, most may be close to the client.
+    (None: many): of few, most may be close to the client. `metadata`: each operation opens or
+    creates a file of CephFS (reads and writes of open files do not visit the MDS). `receives`: the
+    I/Os are records of a ZFS stream, of the system's record size if it is known.
     """
     if op is Op.TOTAL:
         part = partial(
@@ -380,11 +387,15 @@ def bound_of(
     if op not in (Op.READ, Op.WRITE):
         return Bound(capacity_iops=None, capacity_of=None, floor_s=None, floor_of=None)
     size = block_bytes or 0.0
+    if receives and system.record_bytes is not None:
+        size = float(system.record_bytes)
     streaming = is_streaming(block_bytes) if streaming is None else streaming
     io = None
     if system.pool is not None:
         io = storage_io(system.pool, op, size, streaming=streaming)
-    capacities = find_capacities(resources_of(system), size, io)
+    capacities = find_capacities(
+        resources_of(system, metadata=metadata, receives=receives), size, io
+    )
     limiting = min(capacities, key=lambda station: capacities[station], default=None)
     floor: dict[Station, float] = {}
     if io is not None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from leadline.analysis.bottleneck.evidence import LevelEvidence
 from leadline.analysis.predict.calibrate import Projection, calibrate, forecast
-from leadline.analysis.predict.facts import ForecastError, LeftOut, Refusal, Shift
+from leadline.analysis.predict.facts import METRICS, ForecastError, LeftOut, Refusal, Shift
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.metrics import Metric
 
-METRICS = (Metric.IOPS, Metric.LATENCY_MEAN, Metric.LATENCY_P99)
 # Levels that remain where one is left out: fewer identify no network.
 _LEAST_LEVELS = 3
 
@@ -130,7 +129,6 @@ def forecast_errors(
             inside += expected.low <= measured <= expected.high
         if not errors and not refused:
             continue
-        known = np.array(errors or [np.nan])
         found.append(
             ForecastError(
                 source=source,
@@ -138,11 +136,11 @@ def forecast_errors(
                 metric=metric,
                 cells=len(errors),
                 refused=refused,
-                mean=float(known.mean()),
-                median=float(np.median(known)),
-                p90=float(np.quantile(known, 0.9)),
-                worst=float(known.max()),
-                coverage=inside / len(errors) if errors else float("nan"),
+                mean=float(np.mean(errors)) if errors else None,
+                median=float(np.median(errors)) if errors else None,
+                p90=float(np.quantile(errors, 0.9)) if errors else None,
+                worst=max(errors, default=None),
+                coverage=inside / len(errors) if errors else None,
             )
         )
     return tuple(found)

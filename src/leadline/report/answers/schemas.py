@@ -8,6 +8,7 @@ from leadline.report.answers.comparison import CompareOutput
 from leadline.report.answers.gate import GateOutput
 from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.layers import LayersOutput
+from leadline.report.answers.predict import PredictOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import (
     AuditOutput,
@@ -35,6 +36,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "list": ListOutput,
     "plan": PlanOutput,
     "pools": PoolsOutput,
+    "predict": PredictOutput,
     "rank": RankOutput,
     "recommend": RecommendOutput,
     "run": RunOutput,

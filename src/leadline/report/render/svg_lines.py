@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadline.report.document import (
+    Band,
     Line,
     LineChart,
     Look,
@@ -66,6 +67,7 @@ def line_plot(chart: LineChart) -> LinePlot:
     names = ", ".join(dict.fromkeys(filter(None, drawn)))
     return LinePlot(
         drawing=_axes(chart)
+        + "".join(_band(chart, band) for band in chart.bands)
         + "".join(_rule(chart, rule) for rule in chart.rules)
         + "".join(_line(chart, line) for line in chart.lines)
         + "".join(_pin(chart, pin) for pin in chart.pins)
@@ -155,6 +157,20 @@ def _line(chart: LineChart, line: Line) -> str:
         elif text:
             hits += mark("hit", "hit", percent(x), percent(y), text)
     return drawn + (f'<g class="{style}">{marks}</g>' if marks else "") + hits
+
+
+def _band(chart: LineChart, band: Band) -> str:
+    """The area in an own stretched viewport, as for a line."""
+    upper = [(x, high) for x, _, high in band.points]
+    lower = [(x, low) for x, low, _ in reversed(band.points)]
+    corners = " ".join(
+        f"{round(1000 * share(chart.x, x))},{round(1000 * (1 - share(chart.y, y)))}"
+        for x, y in (*upper, *lower)
+    )
+    return (
+        '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none">'
+        f'<polygon class="area {colour(band.hue)}" points="{corners}"/></svg>'
+    )
 
 
 def _rule(chart: LineChart, rule: Rule) -> str:

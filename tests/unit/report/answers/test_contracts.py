@@ -39,6 +39,7 @@ from leadline.report.answers.comparison import compare_output
 from leadline.report.answers.gate import gate_output
 from leadline.report.answers.history import HistoryAskedOutput, history_output
 from leadline.report.answers.layers import layers_output
+from leadline.report.answers.predict import predict_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
 from leadline.report.answers.schemas import SCHEMAS
@@ -53,6 +54,7 @@ from leadline.report.answers.systems import (
 from leadline.run_index import read_archive
 from tests.unit.analysis.layers.streams import stack, stream_run
 from tests.unit.inventory.conftest import dumps_of
+from tests.unit.report.pages.predictions import against
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,7 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
             pools=[OnePoolOutput(name="rep2", outcome="would make", reason="")],
             notes=[],
         ),
+        "predict": predict_output(against()),
         "rank": rank_output(run, ranking),
         "recommend": recommend_output(
             run, recommend(ranking, find_use_case("virtual-machines"), protections(run), ())

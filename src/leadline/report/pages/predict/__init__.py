@@ -1,0 +1,1 @@
+"""Forecasts as people read them: words, pictures, page."""

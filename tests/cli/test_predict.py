@@ -1,0 +1,311 @@
+"""`leadline predict`: forecasts of a run, of a change, of another system, and bounds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.archive import layout
+from leadline.archive.records import RunStatus
+from leadline.archive.writer import RunWriter
+from leadline.plan.models import Cluster
+from tests.cli.conftest import Leadline, refused
+from tests.conftest import RECORDED, Said
+from tests.golden.archive_builder import CREATED, make_run
+from tests.unit.archive.test_archive import SESSION
+
+HEAD = "cluster,target,workload,op,pattern,block_size,numjobs,iodepth,runtime_s,iops,lat_mean_ms"
+CEPH = RECORDED.parent / "ceph-multi-az"
+# A closed network of 100 us without load and four servers that saturates near 20,000 IOPS.
+SATURATING = ((1, 3200), (2, 6100), (4, 10700), (8, 15600), (16, 18300), (32, 19300))
+
+
+def rows(
+    cluster: str, levels: Sequence[tuple[int, float]], *, times: float = 1.0, target: str = "pool"
+) -> list[str]:
+    """Three trials of each level, 1 % apart; latency follows from the closed loop."""
+    return [
+        f"{cluster},{target},rand,read,randread,4k,1,{depth},60,{rate:.0f},"
+        f"{depth / rate * 1000:.4f}"
+        for depth, iops in levels
+        for rate in (times * iops * share for share in (0.99, 1.0, 1.01))
+    ]
+
+
+@pytest.fixture
+def imported(leadline: Leadline, tmp_path: Path) -> Callable[..., None]:
+    """Import rows of a table as runs `study` or, of several clusters, `study-CLUSTER`."""
+
+    def call(*lines: str, run: str = "study") -> None:
+        table = tmp_path / "table.csv"
+        table.write_text("\n".join((HEAD, *lines)) + "\n")
+        said = leadline("import", "table", table, "--run", run)
+        assert said.status == 0, said.err
+
+    return call
+
+
+def answer(said: Said) -> Any:
+    assert said.status == 0, said.err
+    return json.loads(said.out)
+
+
+def test_a_run_as_it_is(leadline: Leadline, imported: Callable[..., None]) -> None:
+    imported(*rows("", SATURATING))
+    found = answer(leadline("predict", "study", "--format", "json"))
+    assert found["schema"] == "leadline/predict/1"
+    assert (found["runs"], found["changes"], found["coverage"]) == (["study"], [], 0.9)
+    assert [one["in_flight"] for one in found["forecasts"]] == [1, 2, 4, 8, 16, 32]
+    for one, (_, iops) in zip(found["forecasts"], SATURATING, strict=True):
+        assert one["layer"] == "calibrated"
+        assert one["measured"]["iops"] == pytest.approx(iops, rel=0.01)
+        expected = one["expected"]["iops"]
+        assert expected["low"] <= iops <= expected["high"]
+        assert one["expected"] == one["modelled"], "nothing changes"
+    loads = [one["in_flight"] for one in found["between"]]
+    assert loads == sorted(loads)
+    assert not set(loads) & {1, 2, 4, 8, 16, 32}
+
+
+def test_a_left_out_level_is_within_its_interval(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", SATURATING[:2] + SATURATING[3:]))
+    found = answer(leadline("predict", "study", "--set", "depth=4", "--format", "json"))
+    assert found["changes"] == ["depth=4"]
+    for one in found["forecasts"]:
+        assert one["in_flight"] == 4
+        expected = one["expected"]["iops"]
+        assert expected["low"] <= 10_700 <= expected["high"]
+        assert expected["high"] < 2 * expected["low"]
+
+
+def test_text_and_page_have_the_same_answer(
+    leadline: Leadline, imported: Callable[..., None], tmp_path: Path
+) -> None:
+    imported(*rows("", SATURATING))
+    headline = answer(leadline("predict", "--format", "json"))["headline"]
+    for form in ("text", "markdown"):
+        said = leadline("predict", "study", "--format", form)
+        assert said.status == 0
+        assert headline in " ".join(said.out.split())
+    assert "mean latency" in leadline("predict", "study", "--details").out
+    page = tmp_path / "forecast.html"
+    assert leadline("predict", "study", "-o", page).status == 0
+    assert headline in page.read_text("utf-8")
+
+
+def test_the_page_is_verified_against_its_archive(
+    leadline: Leadline, imported: Callable[..., None], tmp_path: Path
+) -> None:
+    imported(*rows("", SATURATING))
+    page = tmp_path / "forecast.html"
+    assert leadline("predict", "study", "--set", "depth=4", "-o", page).status == 0
+    said = leadline("verify", page)
+    assert said.status == 0, said.out
+    assert re.search(r"forecast\.html: [1-9]\d+ numbers checked", said.out)
+    text = page.read_text("utf-8")
+    page.write_text(re.sub(r"(?<=<h1>)(.*?)\d", r"\g<1>7", text, count=1), "utf-8")
+    assert leadline("verify", page).status == 1
+
+
+# --- another system -----------------------------------------------------------------------------
+
+
+def test_a_run_against_the_forecast_from_another(
+    leadline: Leadline, imported: Callable[..., None], tmp_path: Path
+) -> None:
+    imported(*rows("old", SATURATING), *rows("new", SATURATING, times=1.01))
+    words = ("predict", "study-old", "--against", "study-new")
+    found = answer(leadline(*words, "--format", "json"))
+    assert found["runs"] == ["study-old", "study-new"]
+    assert (found["system"], found["against"]) == ("old", "new")
+    for one in found["forecasts"]:
+        if one["layer"] == "calibrated":
+            assert one["within"]["iops"] is True
+        assert one["observed"]["iops"] == pytest.approx(1.01 * one["measured"]["iops"], rel=1e-3)
+    page = tmp_path / "forecast.html"
+    assert leadline(*words, "-o", page).status == 0
+    assert leadline("verify", page).status == 0
+
+
+def test_a_run_with_nothing_in_common(leadline: Leadline, imported: Callable[..., None]) -> None:
+    imported(*rows("old", SATURATING), *rows("new", SATURATING))
+    imported(*rows("", SATURATING, target="x"), *rows("", SATURATING, target="y"), run="other")
+    shown = refused(leadline("predict", "other", "--against", "study-new"), 6, "not-comparable")
+    assert "no target and workload in common" in shown
+
+
+def test_another_system_that_is_not_there(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", SATURATING))
+    refused(leadline("predict", "study", "--against", "moon"), 2, "run-not-found")
+    refused(leadline("predict", "study", "--cluster", "moon"), 2, "usage")
+
+
+# --- what cannot be forecast --------------------------------------------------------------------
+
+
+def test_one_load_level_names_what_cannot_be_identified(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", SATURATING[:1]))
+    shown = refused(leadline("predict", "study"), 6, "nothing-to-predict")
+    assert "capacity, delay without load and number of servers cannot be identified" in shown
+    assert "measure three depths" in shown
+
+
+def test_two_load_levels_forecast_no_change(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", (SATURATING[0], SATURATING[4])))
+    shown = refused(leadline("predict", "study", "--set", "depth=64"), 6, "nothing-to-predict")
+    assert "two load levels" in shown
+
+
+def test_no_trusted_cell(leadline: Leadline, imported: Callable[..., None]) -> None:
+    """More I/Os in flight than were requested: the audit refuses every level."""
+    lines = [line.rpartition(",")[0] + ",900" for line in rows("", SATURATING)]
+    imported(*lines)
+    shown = refused(leadline("predict", "study"), 6, "nothing-to-predict")
+    assert "the audit refuses every level" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--set", "depth"), "is not key=value"),
+        (("--set", "dephts=3"), "did you mean 'depth'"),
+        (("--set", "depth=0"), "depth=0 is invalid"),
+        (("--set", "inter_zone_rtt=1"), "the unit is missing"),
+        (("--set", "replicas=2", "--set", "ec=2+1"), "exclude each other"),
+        (("--set", "depth=1", "--set", "depth=2"), "names depth twice"),
+        (("--leave", "cluster"), "--leave needs --validate"),
+        (("--validate", "--set", "depth=4"), "--validate and --set exclude each other"),
+        (("--against", "x", "--from-inventory", str(CEPH)), "exclude each other"),
+        (("--format", "csv"), "csv"),
+    ],
+)
+def test_requests_that_cannot_be_understood(
+    leadline: Leadline, imported: Callable[..., None], options: tuple[str, ...], said: str
+) -> None:
+    imported(*rows("", SATURATING))
+    assert said in refused(leadline("predict", "study", *options), 2, "usage")
+
+
+def test_two_runs_need_against(leadline: Leadline, imported: Callable[..., None]) -> None:
+    imported(*rows("a", SATURATING), *rows("b", SATURATING))
+    shown = refused(leadline("predict", "study-a", "study-b"), 2, "usage")
+    assert "leadline predict study-a --against study-b" in shown
+
+
+# --- bounds of an inventory ---------------------------------------------------------------------
+
+
+def test_an_inventory_gives_bounds_alone(leadline: Leadline, tmp_path: Path) -> None:
+    found = answer(leadline("predict", "--from-inventory", CEPH, "--format", "json"))
+    assert found["runs"] == []
+    assert {one["layer"] for one in found["forecasts"]} == {"bounds"}
+    assert {"rbd_r3", "rbd_r2", "ec21_data"} <= {one["target"] for one in found["forecasts"]}
+    assert all(one["refusals"] for one in found["forecasts"])
+    text = leadline("predict", "--from-inventory", CEPH).out
+    assert "Bounds only" in text
+    page = tmp_path / "bounds.html"
+    assert leadline("predict", "--from-inventory", CEPH, "-o", page).status == 0
+    assert "Bounds" in page.read_text("utf-8")
+
+
+def test_a_change_of_an_inventory_moves_its_bounds(leadline: Leadline) -> None:
+    def floors(*settings: str) -> dict[tuple[str, str, str], float]:
+        words = [word for setting in settings for word in ("--set", setting)]
+        said = leadline("predict", "--from-inventory", CEPH, *words, "--format", "json")
+        return {
+            (one["target"], one["workload"], one["op"]): one["bound"]["floor_s"]
+            for one in answer(said)["forecasts"]
+        }
+
+    near, far = floors(), floors("inter_zone_rtt=2ms")
+    cell = ("rbd_r3", "random 4k", "write")
+    assert far[cell] > near[cell] + 0.001
+
+
+def test_shards_that_no_zone_has_room_for(leadline: Leadline) -> None:
+    said = leadline("predict", "--from-inventory", CEPH, "--set", "ec=4+2")
+    assert "EC 4+2 cannot be placed on 3 zones" in refused(said, 2, "usage")
+
+
+def test_an_inventory_without_the_pools_of_the_run(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", SATURATING))
+    said = leadline("predict", "study", "--from-inventory", CEPH)
+    assert "has none of the pools of run study" in refused(said, 2, "facts-invalid")
+
+
+def test_the_inventory_of_another_cluster(leadline: Leadline, tmp_path: Path) -> None:
+    made = make_run(tmp_path / "runs")
+    plan = made.plan.model_copy(update={"clusters": (Cluster(name="c", ceph_conf="/c"),)})
+    layout.write_durably(made.path / layout.PLAN, layout.encode(plan))
+    writer = RunWriter.reopen(made.path, session=SESSION)
+    single = RECORDED.parent / "ceph-single-az"
+    dumps = {path.name: path.read_bytes() for path in single.glob("*.json")}
+    writer.write_system("start", "c", dumps)
+    writer.seal(RunStatus.COMPLETE, ended_at=CREATED)
+    writer.close()
+    said = leadline("predict", made.path, "--from-inventory", CEPH)
+    assert "is the inventory of another cluster than c" in refused(said, 2, "facts-invalid")
+
+
+def test_an_inventory_of_an_imported_run_is_bound_to_its_pool(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", SATURATING, target="rbd_r3"))
+    words = ("predict", "study", "--from-inventory", CEPH, "--format", "json")
+    for one in answer(leadline(*words))["forecasts"]:
+        assert one["bound"]["floor_s"] > 0
+
+
+def test_a_folder_without_an_inventory(leadline: Leadline, tmp_path: Path) -> None:
+    refused(leadline("predict", "--from-inventory", tmp_path), 2, "dumps-invalid")
+
+
+# --- validation ---------------------------------------------------------------------------------
+
+
+def test_left_out_levels_are_forecast_and_the_errors_shown(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("", SATURATING))
+    found = answer(leadline("predict", "--validate", "study", "--format", "json"))
+    assert found["forecasts"] == []
+    first = found["errors"][0]
+    assert (first["source"], first["left_out"], first["metric"]) == ("study", "depth", "iops")
+    assert first["cells"] + first["refused"] == len(SATURATING)
+    assert 0 <= first["median"] <= first["p90"] <= first["worst"]
+    text = leadline("predict", "--validate", "study").out
+    assert "load levels left out" in text
+
+
+@pytest.mark.parametrize("leave", ["depth", "target", "cluster"])
+def test_nothing_to_leave_out(
+    leadline: Leadline, imported: Callable[..., None], leave: str
+) -> None:
+    imported(*rows("", SATURATING[:2]))
+    said = leadline("predict", "--validate", "study", "--leave", leave)
+    assert "can be left out and forecast" in refused(said, 6, "nothing-to-predict")
+
+
+def test_targets_and_clusters_are_left_out(
+    leadline: Leadline, imported: Callable[..., None]
+) -> None:
+    imported(*rows("a", SATURATING), *rows("b", SATURATING), *rows("a", SATURATING, target="other"))
+    for leave, names in (("target", ["study-a"]), ("cluster", ["study-a", "study-b"])):
+        words = ("predict", "--validate", *names, "--leave", leave, "--format", "json")
+        (first, *_) = answer(leadline(*words))["errors"]
+        assert first["cells"] + first["refused"] == len(SATURATING)
