@@ -42,6 +42,10 @@ _SHARED = Estimate(value=1.0, low=0.85, high=1.02)
 # Writes of partial stripes to one object wait for each other (extent cache, src/osd/ECBackend.cc).
 # Set by the lab of 2026-11-26: 0.31 to 0.34 of the rate of copies, 0.37 to 0.47 by the work alone.
 _SERIAL = Estimate(value=0.85, low=0.6, high=1.0)
+# Another pool is another draw of placement groups: reads of two pools with copies, which are the
+# same work, had 0.80 to 1.20 of each other's rate at depths 8 to 32 (four labs of 2026-11-26; with
+# the noise of trials).
+_OTHER_POOL = Estimate(value=1.0, low=0.85, high=1.15)
 _UNCHANGED = Estimate(value=1.0, low=1.0, high=1.0)
 _NOTHING = Estimate(value=0.0, low=0.0, high=0.0)
 # From this share of busy cores or disks on, these limit the rate.
@@ -287,6 +291,9 @@ def _capacity(
             ratio = (first.reads + first.writes) / (second.reads + second.writes)
             unit = Estimate(value=ratio, low=min(1.0, ratio), high=max(1.0, ratio))
             cpu, unit = (_times(part, _serial(first, second)) for part in (cpu, unit))
+        pools = (before.pool, after.pool)
+        if len({(pool.size, pool.k) for pool in pools}) > 1:
+            cpu, unit = (_times(part, _OTHER_POOL) for part in (cpu, unit))
     changed = before.shares_cores != after.shares_cores
     more = _ratio(after.osds, before.osds)
     if before.shares_cores and after.shares_cores:
