@@ -83,7 +83,8 @@ class Calibration:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """What a calibration says of one load: `modelled` of the system as it is, `expected` of the
-    changed one. Both are empty where refused; a latency is missing where it is unknown."""
+    changed one. What is refused is empty: always `expected`, and `modelled` too where the load itself
+    is beyond the model. A latency is missing where it is unknown."""
 
     modelled: Mapping[Metric, Estimate] = field(default_factory=dict)
     expected: Mapping[Metric, Estimate] = field(default_factory=dict)
@@ -374,11 +375,15 @@ _STEP = 0.05
 def _sensitivity(calibration: Calibration, shift: Shift, in_flight: int) -> Sensitivity:
     """The assumption whose relative change moves the expected rate most."""
     network = calibration.ensemble.network
-    parts = {
-        name: getattr(network, name)[::_THINNED]
-        for name in ("delay_s", "capacity", "servers", "shared", "exponent", "onset", "until")
-    }
-    some = Network(**parts)
+    some = Network(
+        delay_s=network.delay_s[::_THINNED],
+        capacity=network.capacity[::_THINNED],
+        servers=network.servers[::_THINNED],
+        shared=network.shared[::_THINNED],
+        exponent=network.exponent[::_THINNED],
+        onset=network.onset[::_THINNED],
+        until=network.until[::_THINNED],
+    )
     added = np.full(len(some.capacity), shift.added_s.value / (calibration.share or 1.0))
     capacity = np.full(len(added), shift.capacity.value)
 
