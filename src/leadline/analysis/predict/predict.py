@@ -14,7 +14,15 @@ from leadline.analysis.comparison import Side
 from leadline.analysis.predict.calibrate import Calibration, calibrate, forecast
 from leadline.analysis.predict.changes import Changes, apply
 from leadline.analysis.predict.expected import ExpectedRate, expected_rates
-from leadline.analysis.predict.facts import METRICS, Forecast, Layer, LeftOut, Refusal, Shift
+from leadline.analysis.predict.facts import (
+    METRICS,
+    Forecast,
+    ForecastError,
+    Layer,
+    LeftOut,
+    Refusal,
+    Shift,
+)
 from leadline.analysis.predict.prediction import (
     CurveForecast,
     Prediction,
@@ -43,6 +51,7 @@ _TYPICAL = (
 _TYPICAL_DEPTHS = (1, 32)
 # Changes of round trips alone are validated across clusters, of redundancy across targets.
 _OF_ROUND_TRIPS = {"failure_domain", "inter_zone_rtt", "read_affinity"}
+_OF_SIZE = {"nodes", "osds", "osd_cores"}
 _OF_LOAD = {"clients", "depth"}
 
 SystemOf = Callable[[str], System]
@@ -64,7 +73,7 @@ def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) 
         system=side.name,
         curves=curves,
         changes=_texts(changes),
-        errors=validated_errors(_left_out(changes)),
+        errors=_errors(changes),
         rates=_rates(side, system),
     )
 
@@ -208,12 +217,15 @@ def _texts(changes: Changes) -> tuple[str, ...]:
     return tuple(f"{key}={value}" for key, value in changes.texts.items())
 
 
-def _left_out(changes: Changes) -> LeftOut:
-    """The validation that is closest to a change."""
+def _errors(changes: Changes) -> tuple[ForecastError, ...]:
+    """The errors of the validation that is closest to a change. Clusters of other size have larger
+    errors than those with other round trips."""
     keys = changes.texts.keys() - _OF_LOAD
     if not keys:
-        return LeftOut.DEPTH
-    return LeftOut.CLUSTER if keys <= _OF_ROUND_TRIPS else LeftOut.TARGET
+        return validated_errors(LeftOut.DEPTH)
+    if keys <= _OF_ROUND_TRIPS:
+        return validated_errors(LeftOut.CLUSTER)
+    return validated_errors(LeftOut.CLUSTER if keys & _OF_SIZE else LeftOut.TARGET, worst=True)
 
 
 def _curves(side: Side) -> Iterator[LoadCurve]:

@@ -38,8 +38,8 @@ class Prediction:
     """`runs` are those of the measurements, the calibrated one first, empty for an inventory;
     `system` names what was measured. `changes` are as they were requested; `against` is the system
     whose measurements are compared with the forecast, empty for none. `errors` are those of
-    validated forecasts of the same kind. `rates` are what the inventory of the first run lets
-    expect of its cells before they are measured."""
+    validated forecasts of the same kind; the first of a metric is cited. `rates` are what
+    the inventory of the first run lets expect of its cells before they are measured."""
 
     runs: tuple[str, ...]
     system: str
@@ -86,10 +86,14 @@ def within(forecast: Forecast, metric: Metric) -> bool | None:
     return expected.low <= observed <= expected.high
 
 
-def validated_errors(left_out: LeftOut) -> tuple[ForecastError, ...]:
-    """Return the errors of the latest validation, from data/forecast_errors.yaml."""
+def validated_errors(left_out: LeftOut, *, worst: bool = False) -> tuple[ForecastError, ...]:
+    """Return the errors of the latest validation, from data/forecast_errors.yaml: those of the
+    largest run first, or the `worst` ones."""
     table = load_table("forecast_errors", tuple[ForecastError, ...])
-    return tuple(error for error in table if error.left_out is left_out)
+    found = (error for error in table if error.left_out is left_out and error.median is not None)
+    return tuple(
+        sorted(found, key=lambda one: -(one.median or 0.0) if worst else -float(one.cells))
+    )
 
 
 def count_within(forecasts: Sequence[Forecast], metric: Metric) -> tuple[int, int]:

@@ -275,9 +275,8 @@ def _tiles(prediction: Prediction) -> Iterator[Tile]:
 
 
 def _validated(prediction: Prediction, metric: Metric) -> ForecastError | None:
-    """The validated errors of a metric, of the largest validation; None where there are none."""
-    known = [one for one in prediction.errors if one.metric is metric and one.cells]
-    return max(known, key=lambda one: one.cells, default=None)
+    """The validated errors of a metric; None where there are none."""
+    return next((one for one in prediction.errors if one.metric is metric and one.cells), None)
 
 
 # --- cells --------------------------------------------------------------------------------------
