@@ -39,8 +39,8 @@ _SHARED = 0.3
 _OCTAVE_BEYOND = 0.5
 # Exponent, onset and end of the efficiency, with the prior weight. A disk sorts 32 requests (NCQ).
 _EFFICIENCIES = (
-    (0.0, 0.0, np.inf, 0.6),
-    *((gain, 0.0, until, 0.2 / 6) for gain in (0.12, 0.25, 0.45) for until in (32.0, np.inf)),
+    (0.0, 0.0, np.inf, 0.4),
+    *((gain, 0.0, until, 0.4 / 6) for gain in (0.12, 0.25, 0.45) for until in (32.0, np.inf)),
     *((-loss, onset, np.inf, 0.2 / 9) for loss in (0.1, 0.25, 0.5) for onset in (8.0, 64.0, 512.0)),
 )
 # --- what the networks do not explain ------------------------------------------------------------

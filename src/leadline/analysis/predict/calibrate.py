@@ -83,8 +83,8 @@ class Calibration:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """What a calibration says of one load: `modelled` of the system as it is, `expected` of the
-    changed one. What is refused is empty: always `expected`, and `modelled` too where the load itself
-    is beyond the model. A latency is missing where it is unknown."""
+    changed one. `expected` is empty where refused, `modelled` too where the load itself is beyond
+    the model. A latency is missing where it is unknown."""
 
     modelled: Mapping[Metric, Estimate] = field(default_factory=dict)
     expected: Mapping[Metric, Estimate] = field(default_factory=dict)
