@@ -44,7 +44,7 @@ test-thorough:
 	uv run --frozen pytest -m "thorough and not deep" -n 2 tests/unit tests/cli tests/real
 
 # Files whose slow tests need no cluster. The other slow tests are those of `test-ceph`.
-WITHOUT_CLUSTER := tests/contract tests/unit tests/docs/test_guides.py \
+WITHOUT_CLUSTER := tests/contract tests/unit tests/docs/test_guides.py tests/docs/test_forecast_errors.py \
 	$(patsubst %,tests/real/test_%.py,device_safety fleet fleet_hosts guard hosts hosts_run hung_mount \
 	lab_network run stacks sweep zfs_stream)
 

@@ -214,7 +214,9 @@ def test_a_report_of_any_form(
     assert not HIDDEN.findall(text)
 
 
-@pytest.mark.parametrize("verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend"])
+@pytest.mark.parametrize(
+    "verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend"]
+)
 def test_a_workbook_has_the_texts_as_texts(
     leadline: Leadline, runs: Path, tmp_path: Path, verb: str
 ) -> None:

@@ -260,7 +260,6 @@ def test_every_page_of_several_runs_lists_what_was_removed(
         "rank": ("rank", redacted),
         "recommend": ("recommend", redacted, "--for", "database"),
         "scale": ("scale", clean, redacted),
-        "predict": ("predict", redacted),
     }
     for name, words in pages.items():
         page = leadline(*words, "--format", "markdown").out

@@ -15,7 +15,7 @@ from leadline.archive.records import RunStatus
 from leadline.archive.writer import RunWriter
 from leadline.plan.models import Cluster
 from tests.cli.conftest import Leadline, refused
-from tests.conftest import RECORDED, Said
+from tests.conftest import RECORDED, Said, unpack
 from tests.golden.archive_builder import CREATED, make_run
 from tests.unit.archive.test_archive import SESSION
 
@@ -78,11 +78,11 @@ def test_a_left_out_level_is_within_its_interval(
     imported(*rows("", SATURATING[:2] + SATURATING[3:]))
     found = answer(leadline("predict", "study", "--set", "depth=4", "--format", "json"))
     assert found["changes"] == ["depth=4"]
-    for one in found["forecasts"]:
-        assert one["in_flight"] == 4
-        expected = one["expected"]["iops"]
-        assert expected["low"] <= 10_700 <= expected["high"]
-        assert expected["high"] < 2 * expected["low"]
+    (one,) = found["forecasts"]
+    assert (one["level"], one["in_flight"]) == ("iodepth=2", 4), "from the nearest level"
+    expected = one["expected"]["iops"]
+    assert expected["low"] <= 10_700 <= expected["high"]
+    assert expected["high"] < 2 * expected["low"]
 
 
 def test_text_and_page_have_the_same_answer(
@@ -147,6 +147,25 @@ def test_another_system_that_is_not_there(
     imported(*rows("", SATURATING))
     refused(leadline("predict", "study", "--against", "moon"), 2, "run-not-found")
     refused(leadline("predict", "study", "--cluster", "moon"), 2, "usage")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A part of a run on four labs."""
+    folder = tmp_path_factory.mktemp("lab")
+    unpack(RECORDED.parent / "predict-lab" / "run.tar.xz", folder)
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_the_cluster_to_forecast_from_is_named_where_there_are_several(
+    leadline: Leadline, lab: Path
+) -> None:
+    shown = refused(leadline("predict", lab, "--against", "one-ms"), 2, "usage")
+    assert "half-ms" in shown
+    assert "--cluster" in shown
+    shown = refused(leadline("predict", lab, "--against", "no-ms"), 2, "usage")
+    assert "neither a cluster of run" in shown
 
 
 # --- what cannot be forecast --------------------------------------------------------------------

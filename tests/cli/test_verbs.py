@@ -114,7 +114,19 @@ def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline)
     verbs = leadline("schema").out.split()
     assert verbs == [
         *("audit", "check", "compare", "gate", "history", "import", "inventory", "lab", "layers"),
-        *("list", "plan", "pools", "predict", "rank", "recommend", "run", "scale", "show", "site", "verify"),
+        *(
+            "list",
+            "plan",
+            "pools",
+            "predict",
+            "rank",
+            "recommend",
+            "run",
+            "scale",
+            "show",
+            "site",
+            "verify",
+        ),
     ]
     for verb in verbs:
         schema = json.loads(leadline("schema", verb).out)

@@ -169,6 +169,12 @@ def test_find_the_knee(tmp_path: Path) -> None:
     hold_against(page, tmp_path, least=1)
 
 
+def test_predict_a_change(tmp_path: Path) -> None:
+    page = GUIDES / "predict-a-change.md"
+    assert _files(page, tmp_path) == ["curve.csv"]
+    hold_against(page, tmp_path, least=2)
+
+
 def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of a network of one's own do not lead to a machine of the same name."""
     nowhere = tmp_path / "ssh"

@@ -292,9 +292,23 @@ def _forecast_curve(
         target=subject,
         workload=curve.workload,
         op=curve.op,
-        levels=tuple(levels),
+        levels=_unlike(levels, points),
         between=tuple(between),
     )
+
+
+def _unlike(levels: Sequence[Forecast], points: Sequence[LoadPoint]) -> tuple[Forecast, ...]:
+    """Return the forecasts of different loads: where a change makes several levels one, that from
+    the level nearest to it."""
+    own = [None if point.open_loop else point.load.in_flight for point in points]
+    if all(one.in_flight == load for one, load in zip(levels, own, strict=True)):
+        return tuple(levels)
+    nearest: dict[int | None, tuple[float, Forecast]] = {}
+    for one, load in zip(levels, own, strict=True):
+        far = abs(math.log((one.in_flight or 1) / (load or 1)))
+        if one.in_flight not in nearest or far < nearest[one.in_flight][0]:
+            nearest[one.in_flight] = far, one
+    return tuple(one for _, one in nearest.values())
 
 
 def _forecast_level(one: Forecast, found: Calibration | Refusal, shift: Shift) -> Forecast:

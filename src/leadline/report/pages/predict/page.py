@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -136,7 +137,7 @@ def predict_headline(prediction: Prediction) -> str:
     """State what is expected, in about 20 words without names."""
     total = len(prediction.forecasts)
     if not total:
-        return f"Left out and forecast: {next(_error_lines(prediction.errors), 'no cell')}"
+        return f"Left out and forecast: {_error_line(prediction) or 'every cell was refused.'}"
     if not prediction.calibrated:
         reason = next(iter(prediction.refusals), None)
         why = f": {REFUSALS[reason]}" if reason else ""
@@ -197,21 +198,21 @@ def _bullets(prediction: Prediction) -> Iterator[str]:
         counted = (f"{name} ({number})" for name, number in limits.most_common(3))
         yield f"Limited by: {listed(counted)}."
     if prediction.curves:
-        yield from (f"Validated {line}" for line in _error_lines(prediction.errors))
+        line = _error_line(prediction)
+        yield f"Validated {line}" if line else "No validated error for such a change."
     for reason, cells in refusal_lines(prediction.forecasts)[:2]:
         yield f"{count_text(cells, 'cell')}, bounds only: {REFUSALS[reason]}."
 
 
-def _error_lines(errors: Sequence[ForecastError]) -> Iterator[str]:
-    """Cite the validated error of the rates."""
-    for error in errors:
-        if error.metric is Metric.IOPS and error.coverage is not None:
-            held = percent_text(error.coverage)
-            yield (
-                f"error of IOPS ({LEFT_OUT[error.left_out]}): {error_text(error)}; "
-                f"{held} within the interval."
-            )
-            return
+def _error_line(prediction: Prediction) -> str:
+    """Cite the validated error of the rates; empty where there is none."""
+    error = _validated(prediction, Metric.IOPS)
+    if error is None or error.coverage is None:
+        return ""
+    return (
+        f"error of IOPS ({LEFT_OUT[error.left_out]}): {error_text(error)}; "
+        f"{percent_text(error.coverage)} within the interval."
+    )
 
 
 # --- the first screen ---------------------------------------------------------------------------
@@ -274,9 +275,9 @@ def _tiles(prediction: Prediction) -> Iterator[Tile]:
 
 
 def _validated(prediction: Prediction, metric: Metric) -> ForecastError | None:
-    """The validated errors of a metric; None where no cell was forecast."""
-    known = (one for one in prediction.errors if one.metric is metric and one.cells)
-    return next(known, None)
+    """The validated errors of a metric, of the largest validation; None where there are none."""
+    known = [one for one in prediction.errors if one.metric is metric and one.cells]
+    return max(known, key=lambda one: one.cells, default=None)
 
 
 # --- cells --------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ def _place_fields(forecasts: Sequence[Forecast]) -> Iterator[_Field]:
     yield "target", lambda one: one.target
     if len({one.workload for one in forecasts}) > 1:
         yield "workload", lambda one: one.workload
-    if len({one.level for one in forecasts}) > 1:
+    if any(one.level for one in forecasts):
         yield "level", lambda one: level_name(one.level)
     yield "operation", lambda one: op_text(one.op)
 
@@ -339,7 +340,7 @@ def forecast_table(prediction: Prediction, metric: Metric) -> Table:
         f"forecast-{metric.value.replace('_', '-')}",
         prediction.forecasts,
         *_place_fields(prediction.forecasts),
-        (number_column("in flight", rank=4), _in_flight) if _says_more(prediction) else None,
+        (number_column("in flight"), _in_flight) if _says_more(prediction) else None,
         (number_column("measured", rank=1), partial(_measured, metric)),
         (number_column("model", rank=5), partial(_modelled, metric))
         if prediction.changed
@@ -369,7 +370,8 @@ def _workload(prediction: Prediction) -> str:
 
 def _says_more(prediction: Prediction) -> bool:
     """Whether the I/Os in flight are not those in the names of the levels."""
-    return any(not one.level.endswith(f"={one.in_flight}") for one in prediction.forecasts)
+    names = ((re.search(r"\d*$", one.level), one.in_flight) for one in prediction.forecasts)
+    return any(number is None or number[0] != f"{in_flight}" for number, in_flight in names)
 
 
 def _in_flight(one: Forecast) -> Cell:
@@ -512,10 +514,10 @@ def _bounds_section(prediction: Prediction) -> Section:
 
 
 def _bounds(one: Forecast, prediction: Prediction) -> Iterator[tuple[Bound, bool]]:
-    if one.bound_now is not None:
-        yield one.bound_now, False
-    if one.bound is not None and prediction.changed:
-        yield one.bound, True
+    found = [(one.bound_now, False), (one.bound, True)][: 2 if prediction.changed else 1]
+    for bound, after in found:
+        if bound is not None and (bound.capacity_iops is not None or bound.floor_s is not None):
+            yield bound, after
 
 
 def _capacity(bound: Bound) -> Cell:

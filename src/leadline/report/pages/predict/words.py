@@ -86,8 +86,8 @@ ASSUMPTIONS = {
 }
 LEFT_OUT = {
     LeftOut.DEPTH: "load levels left out",
-    LeftOut.TARGET: "other redundancy",
-    LeftOut.CLUSTER: "other round trips",
+    LeftOut.TARGET: "targets left out",
+    LeftOut.CLUSTER: "clusters left out",
 }
 
 
