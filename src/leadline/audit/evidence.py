@@ -33,13 +33,14 @@ from leadline.plan.models import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMedia:
-    """OSDs of a pool by medium, and the least number of OSD writes per client write. `cores` are
-    those of all OSDs together, None: without a limit, or unknown."""
+    """OSDs of a pool by medium, and the least number of OSD writes per client write, `coded`: of
+    erasure code. `cores` are those of all OSDs together, None: without a limit, or unknown."""
 
     pool: str
     hard_disks: int
     flash: int
     copies: int
+    coded: bool = False
     cores: float | None = None
 
 

@@ -198,6 +198,7 @@ def pool_media(inventory: CephInventory, target: Target) -> PoolMedia | None:
         hard_disks=classes.count("hdd"),
         flash=sum(device_class in _FLASH for device_class in classes),
         copies=copies,
+        coded=pool.erasure is not None,
     )
 
 

@@ -15,6 +15,7 @@ algebra of the size of the number of loads; f is computed once per load for all 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -29,7 +30,7 @@ DRAWS = 400
 _SEED = 20_261_126
 # --- the grid -------------------------------------------------------------------------------------
 # I/Os in flight at which the asymptotes cross, and the share of the delay in an I/O alone.
-_KNEES = 2.0 ** np.arange(0.0, 13.01, 0.5)
+_KNEES = 2.0 ** np.arange(0.0, 15.01, 0.5)
 _DELAY_SHARES = (0.0, 0.4, 0.75, 0.95)
 # Prior weight of servers with one queue: their knee is sharp.
 _SHARED = 0.3
@@ -39,8 +40,8 @@ _SHARED = 0.3
 _OCTAVE_BEYOND = 0.5
 # Exponent, onset and end of the efficiency, with the prior weight. A disk sorts 32 requests (NCQ).
 _EFFICIENCIES = (
-    (0.0, 0.0, np.inf, 0.6),
-    *((gain, 0.0, until, 0.2 / 6) for gain in (0.12, 0.25, 0.45) for until in (32.0, np.inf)),
+    (0.0, 0.0, np.inf, 0.4),
+    *((gain, 0.0, until, 0.4 / 6) for gain in (0.12, 0.25, 0.45) for until in (32.0, np.inf)),
     *((-loss, onset, np.inf, 0.2 / 9) for loss in (0.1, 0.25, 0.5) for onset in (8.0, 64.0, 512.0)),
 )
 # --- what the networks do not explain ------------------------------------------------------------
@@ -90,13 +91,24 @@ def _log_shape(in_flight: int) -> Values:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """One guess of the scatter: variances of the logarithms of the measured rates, and of one
+    measurement more, with the weight of the guess."""
+
+    variances: Values
+    another: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ensemble:
     """Draws of systems that explain the measured rates, equally probable.
 
     `network` has DRAWS elements; each is the element of the grid in `picked` with a capacity.
-    `known` are the measured loads; `pull` (draws, loads) and `precision` (loads, loads) continue
-    the discrepancy to other loads, `scale` (draws) is its deviation relative to the prior's.
-    `noise` is the variance of one more measurement.
+    `known` are the measured loads; `pull` (draws, loads) and `precision` (guesses, loads, loads)
+    continue the discrepancy to other loads, `scale` (draws) is its deviation relative to the
+    prior's. `guess` (draws) is the guess of the scatter, `another` (guesses) the variance of one
+    more measurement.
     """
 
     network: Network
@@ -104,14 +116,16 @@ class Ensemble:
     known: Values
     pull: Values
     precision: Values
+    guess: npt.NDArray[np.intp]
     scale: Values
-    noise: float
+    another: Values
 
     def log_off(self, in_flight: float) -> Values:
         """Draw the discrepancy and the noise of a measurement at a load."""
         near = DISCREPANCY**2 * alike(np.array([in_flight]), self.known, OCTAVES)[0]
-        variance = DISCREPANCY**2 - float(near @ self.precision @ near)
-        deviation = np.sqrt(max(variance, 0.0) + self.noise)
+        explained = np.einsum("i,kij,j->k", near, self.precision, near)
+        variance = np.maximum(DISCREPANCY**2 - explained, 0.0) + self.another
+        deviation = np.sqrt(variance)[self.guess]
         off: Values = self.pull @ near + deviation * self.scale * normal_draws(1)
         return off
 
@@ -123,40 +137,39 @@ class Ensemble:
 
 
 def explain(
-    in_flight: Values, log_rates: Values, variances: Values, noise: float, *, freedom: float
+    in_flight: Values, log_rates: Values, noises: Sequence[Noise], *, freedom: float
 ) -> Ensemble:
-    """Weight the networks by the rates measured at the loads.
+    """Weight the networks, and the guesses of the scatter, by the rates measured at the loads.
 
-    `variances` are of the logarithms of the rates, `noise` that of one measurement more; the scale
-    of these and of the discrepancy is known as well as from `freedom` degrees of freedom.
-    Raises ValueError with less than one load.
+    The common scale of scatter and discrepancy is known as well as from `freedom` degrees of
+    freedom. Raises ValueError with less than one load.
     """
     if not len(in_flight):
         raise ValueError("no measured load")
     grid, log_prior = _grid()
-    count = len(in_flight)
-    covariance = DISCREPANCY**2 * alike(in_flight, in_flight, OCTAVES) + np.diag(variances)
-    precision: Values = np.linalg.inv(covariance).astype(np.float64)
-    shapes = np.stack([_log_shape(round(float(load))) for load in in_flight], axis=1)
-    left = log_rates[None, :] - shapes
-    whole = float(precision.sum())
-    level = left @ precision.sum(axis=1) / whole
-    left = left - level[:, None]
-    misfit = np.einsum("gi,ij,gj->g", left, precision, left)
-    knees = grid.delay_s + grid.servers
-    octaves = np.maximum(np.log2(knees / in_flight.max()), 0.0)
+    octaves = np.maximum(np.log2((grid.delay_s + grid.servers) / in_flight.max()), 0.0)
     log_prior = log_prior + octaves * np.log(_OCTAVE_BEYOND)
-    known = freedom + count - 1
-    logs = log_prior - known / 2 * np.log(freedom + misfit)
-    weights = np.exp(logs - logs.max())
+    shapes = np.stack([_log_shape(round(float(load))) for load in in_flight], axis=1)
+    known = freedom + len(in_flight) - 1
+    smooth = DISCREPANCY**2 * alike(in_flight, in_flight, OCTAVES)
+    precision = np.stack([np.linalg.inv(smooth + np.diag(noise.variances)) for noise in noises])
+    whole = precision.sum(axis=(1, 2))
+    left = log_rates - shapes
+    level = left @ precision.sum(axis=2).T / whole
+    left = left[:, None, :] - level[:, :, None]
+    misfit = np.einsum("gki,kij,gkj->gk", left, precision, left)
+    sizes = 0.5 * (np.linalg.slogdet(precision)[1] - np.log(whole))
+    sizes += np.log([noise.weight for noise in noises])
+    logs = log_prior[:, None] + sizes - known / 2 * np.log(freedom + misfit)
+    weights = np.exp(logs - logs.max()).ravel()
     places = (np.arange(DRAWS) + 0.5) / DRAWS
-    picked = np.searchsorted(np.cumsum(weights) / weights.sum(), places)
-    picked = np.minimum(picked, len(weights) - 1)
-    scale = np.sqrt((freedom + misfit[picked]) / chi2.ppf(_shuffled(2), known))
-    moved = scale * normal_draws(3) / np.sqrt(whole)
-    capacity = np.exp(level[picked] + moved)
+    found = np.searchsorted(np.cumsum(weights) / weights.sum(), places)
+    picked, guess = np.divmod(np.minimum(found, len(weights) - 1), len(noises))
+    scale = np.sqrt((freedom + misfit[picked, guess]) / chi2.ppf(_shuffled(2), known))
+    moved = scale * normal_draws(3) / np.sqrt(whole[guess])
+    capacity = np.exp(level[picked, guess] + moved)
     # The discrepancy follows the level that was drawn.
-    pull = (left[picked] - moved[:, None]) @ precision
+    pull = np.einsum("di,dij->dj", left[picked, guess] - moved[:, None], precision[guess])
     chosen = replace(
         grid,
         delay_s=grid.delay_s[picked] / capacity,
@@ -173,8 +186,9 @@ def explain(
         known=in_flight,
         pull=pull,
         precision=precision,
+        guess=guess,
         scale=scale,
-        noise=noise,
+        another=np.array([noise.another for noise in noises]),
     )
 
 

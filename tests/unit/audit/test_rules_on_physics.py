@@ -211,6 +211,10 @@ def test_exceeds_ceiling_fires_on_more_than_cores_can_do() -> None:
     limited = replace(FLASH, cores=1.5)
     (found,) = ask(here(job(done(iops=200_000), **RBD), pool=limited), "exceeds-ceiling")
     assert "1.5 cores of the OSDs" in found.message
+    # 1.5 cores / (60 + 2 x 40 us) with three copies; shards of erasure code may cost less.
+    writes = job(done(Op.WRITE, iops=15_000), **{**RBD, "rw": "randwrite"})
+    assert ask(here(writes, pool=limited), "exceeds-ceiling")
+    assert not ask(here(writes, pool=replace(limited, coded=True)), "exceeds-ceiling")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ moves the networks: a delay more, another capacity, more servers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -21,18 +22,22 @@ from leadline.analysis.predict.limits import limiting_station, most_iops_by_use
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint
 from leadline.analysis.verdicts import BETWEEN_RUNS
 from leadline.metrics import Metric
-from leadline.model.ensemble import DRAWS, Ensemble, explain, normal_draws
+from leadline.model.ensemble import DRAWS, Ensemble, Noise, explain, normal_draws
 from leadline.model.networks import Network, Values, throughput
 from leadline.model.smooth import continue_to
 from leadline.model.tails import with_branches
 
-# Deviation of one rate from another of the same load, in natural logarithms: before repeats are
-# known, with the weight of so many; and what repeats in a row do not show.
+# Deviation of one rate from another of the same load, in natural logarithms: what is assumed before
+# repeats are seen, with the weight of so many; and what repeats in a row do not show.
 _NOISE, _NOISE_FREEDOM, _LEAST_NOISE = 0.035, 4.0, 0.02
+# Guesses without repeats, with their weights. Published repeats scatter by 2 % in the median, a
+# tenth of them by 16 % or more (analysis/power.py).
+_GUESSES = {0.02: 0.5, 0.06: 0.3, 0.16: 0.2}
+_LEAST_FREEDOM = 3
 # Variance of the median of three normal values or more over that of their mean, about.
 _OF_MEDIANS = 1.4
 # Degrees of freedom of the scale of all deviations: of single trials, and what repeats add at most.
-_FREEDOM, _MOST_FREEDOM = 2.0, 8.0
+_FREEDOM, _MOST_FREEDOM = 3.0, 8.0
 # Of the I/Os in flight over those requested, and of the 99th percentile over the mean: deviation
 # over loads, deviation of one value, and octaves (model/smooth.py).
 _FILLED = {"deviation": 0.10, "noise": 0.02, "octaves": 3.0}
@@ -83,7 +88,8 @@ class Calibration:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """What a calibration says of one load: `modelled` of the system as it is, `expected` of the
-    changed one. Both are empty where refused; a latency is missing where it cannot be told."""
+    changed one. `expected` is empty where refused, `modelled` too where the load itself is beyond
+    the model. A latency is missing where it is unknown."""
 
     modelled: Mapping[Metric, Estimate] = field(default_factory=dict)
     expected: Mapping[Metric, Estimate] = field(default_factory=dict)
@@ -111,15 +117,11 @@ def calibrate(
         return Refusal.ONE_LOAD_LEVEL if points else Refusal.NO_TRUSTED_CELL
     loads = sorted(points)
     levels = tuple(_level(load, points[load]) for load in loads)
-    noise, freedom, counts = _noise([points[load] for load in loads])
-    # A result is the median of its trials, which scatters more than their mean.
-    usual = float(np.median(counts))
-    scatter = _OF_MEDIANS if usual > 2 else 1.0
+    noises, freedom = _noises([points[load] for load in loads])
     ensemble = explain(
         np.array(loads, dtype=np.float64),
         np.array([_log_mean(points[load]) for load in loads]),
-        noise / counts + _LEAST_NOISE**2,
-        scatter * noise / usual + _LEAST_NOISE**2,
+        noises,
         freedom=_FREEDOM + min(freedom / 1.5, _MOST_FREEDOM),
     )
     last = (evidence or {}).get(points[loads[-1]][0].level, LevelEvidence())
@@ -154,10 +156,10 @@ def _log_mean(points: list[LoadPoint]) -> float:
     return float(np.mean(np.log(rates)))
 
 
-def _noise(points: list[list[LoadPoint]]) -> tuple[float, float, Values]:
-    """Return the variance of one log rate, pooled over all levels and with a prior, its degrees of
-    freedom without the prior's, and the number of rates of each level."""
-    freedom, squares, counts = _NOISE_FREEDOM, _NOISE_FREEDOM * _NOISE**2, []
+def _noises(points: list[list[LoadPoint]]) -> tuple[list[Noise], int]:
+    """Return guesses of the scatter of log rates, and the degrees of freedom behind them: one guess
+    from the repeats of all levels together, or several that repeats elsewhere suggest."""
+    freedom, squares, counts = 0, 0.0, []
     for same in points:
         logs = np.log([value for point in same for value in point.trials(Metric.IOPS)])
         counts.append(max(1, len(logs)))
@@ -170,7 +172,24 @@ def _noise(points: list[list[LoadPoint]]) -> tuple[float, float, Values]:
         if len(logs) > 1:
             freedom += len(logs) - 1
             squares += float(((logs - logs.mean()) ** 2).sum())
-    return squares / freedom, freedom - _NOISE_FREEDOM, np.array(counts, dtype=np.float64)
+    if freedom < _LEAST_FREEDOM:
+        guesses = _GUESSES
+    else:
+        whole = _NOISE_FREEDOM + freedom
+        guesses = {math.sqrt((squares + _NOISE_FREEDOM * _NOISE**2) / whole): 1.0}
+    # A result is the median of its trials, which scatters more than their mean.
+    usual = float(np.median(counts))
+    more = _OF_MEDIANS if usual > 2 else 1.0
+    least = _LEAST_NOISE**2 if usual > 1 else 0.0
+    noises = [
+        Noise(
+            variances=deviation**2 / np.array(counts) + least,
+            another=more * deviation**2 / usual + least,
+            weight=weight,
+        )
+        for deviation, weight in guesses.items()
+    ]
+    return noises, freedom
 
 
 def _share(curve: LoadCurve, point: LoadPoint, levels: tuple[Level, ...]) -> float | None:
@@ -374,11 +393,15 @@ _STEP = 0.05
 def _sensitivity(calibration: Calibration, shift: Shift, in_flight: int) -> Sensitivity:
     """The assumption whose relative change moves the expected rate most."""
     network = calibration.ensemble.network
-    parts = {
-        name: getattr(network, name)[::_THINNED]
-        for name in ("delay_s", "capacity", "servers", "shared", "exponent", "onset", "until")
-    }
-    some = Network(**parts)
+    some = Network(
+        delay_s=network.delay_s[::_THINNED],
+        capacity=network.capacity[::_THINNED],
+        servers=network.servers[::_THINNED],
+        shared=network.shared[::_THINNED],
+        exponent=network.exponent[::_THINNED],
+        onset=network.onset[::_THINNED],
+        until=network.until[::_THINNED],
+    )
     added = np.full(len(some.capacity), shift.added_s.value / (calibration.share or 1.0))
     capacity = np.full(len(added), shift.capacity.value)
 

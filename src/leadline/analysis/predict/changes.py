@@ -244,7 +244,7 @@ def _with_pool(system: System, changes: Changes) -> System:
         *(changes.read_affinity, changes.pg_num),
     )
     if pool is None:
-        changed = any(one is not None for one in wanted)
+        changed = any(value is not None for value in wanted)
         return _refused(system, Refusal.POOL_UNKNOWN) if changed else system
     if changes.replicas is not None:
         pool = replace(pool, type=PoolType.REPLICATED, size=changes.replicas, k=0, m=0)
@@ -271,7 +271,7 @@ def _with_pool(system: System, changes: Changes) -> System:
     moved = changes.nodes is not None or changes.osds is not None
     if moved or changes.failure_domain is not None:
         found = _with_places(found, pool)
-    if moved or any(one is not None for one in wanted):
+    if moved or any(value is not None for value in wanted):
         _check_places(found, found.pool or pool)
     return _with_network(system, found, changes)
 

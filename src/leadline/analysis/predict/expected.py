@@ -193,7 +193,10 @@ def expect(
     fast[Station.NETWORK], slow[Station.NETWORK] = _network_s(system, op, size, objects)
     most = _most_iops(system, io)
     limit = min(most, key=lambda station: most[station], default=None)
-    high, station_high = in_flight / sum(fast.values()), max(fast, key=lambda one: fast[one])
+    high, station_high = (
+        in_flight / sum(fast.values()),
+        max(fast, key=lambda station: fast[station]),
+    )
     if limit is not None and most[limit] < high:
         high, station_high = most[limit], limit
     each_s = {station: seconds / in_flight for station, seconds in slow.items()}
@@ -202,7 +205,7 @@ def expect(
     return Expected(
         low=_SLACK_LOW / sum(each_s.values()),
         high=_SLACK_HIGH * high,
-        station_low=max(each_s, key=lambda one: each_s[one]),
+        station_low=max(each_s, key=lambda station: each_s[station]),
         station_high=station_high,
     )
 

@@ -20,7 +20,7 @@ _STATIONS = {
 _COMMITTING = 0.8
 # Work per I/O falls with the load: at one in flight it was 1.4 times that at depth (shared/facts).
 _LESS_WORK = 1.4
-# Use below this share is too little to tell what would be used up first.
+# Use below this share does not show what would be used up first.
 _LEAST_USE = 0.3
 
 

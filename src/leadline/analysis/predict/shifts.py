@@ -42,6 +42,10 @@ _SHARED = Estimate(value=1.0, low=0.85, high=1.02)
 # Writes of partial stripes to one object wait for each other (extent cache, src/osd/ECBackend.cc).
 # Set by the lab of 2026-11-26: 0.31 to 0.34 of the rate of copies, 0.37 to 0.47 by the work alone.
 _SERIAL = Estimate(value=0.85, low=0.6, high=1.0)
+# Another pool is another draw of placement groups: reads of two pools with copies, which are the
+# same work, had 0.80 to 1.20 of each other's rate at depths 8 to 32 (four labs of 2026-11-26; with
+# the noise of trials).
+_OTHER_POOL = Estimate(value=1.0, low=0.85, high=1.15)
 _UNCHANGED = Estimate(value=1.0, low=1.0, high=1.0)
 _NOTHING = Estimate(value=0.0, low=0.0, high=0.0)
 # From this share of busy cores or disks on, these limit the rate.
@@ -155,11 +159,11 @@ def _mixed(read: Shift, write: Shift, read_share: float) -> Shift:
     )
 
 
-def _sum(one: Estimate, other: Estimate) -> Estimate:
+def _sum(first: Estimate, second: Estimate) -> Estimate:
     """Add two independent estimates: half-widths add up as squares."""
-    value = one.value + other.value
-    below = math.hypot(one.value - one.low, other.value - other.low)
-    above = math.hypot(one.high - one.value, other.high - other.value)
+    value = first.value + second.value
+    below = math.hypot(first.value - first.low, second.value - second.low)
+    above = math.hypot(first.high - first.value, second.high - second.value)
     return Estimate(value=value, low=value - below, high=value + above)
 
 
@@ -286,7 +290,10 @@ def _capacity(
             cpu = _of_work(first, second, _osd_share(before, evidence))
             ratio = (first.reads + first.writes) / (second.reads + second.writes)
             unit = Estimate(value=ratio, low=min(1.0, ratio), high=max(1.0, ratio))
-            cpu, unit = (_times(one, _serial(first, second)) for one in (cpu, unit))
+            cpu, unit = (_times(part, _serial(first, second)) for part in (cpu, unit))
+        pools = (before.pool, after.pool)
+        if len({(pool.size, pool.k) for pool in pools}) > 1:
+            cpu, unit = (_times(part, _OTHER_POOL) for part in (cpu, unit))
     changed = before.shares_cores != after.shares_cores
     more = _ratio(after.osds, before.osds)
     if before.shares_cores and after.shares_cores:
@@ -305,7 +312,7 @@ def _capacity(
         cpu = of_hosts if before.osd_cores is None else _hull(cpu, of_hosts)
     if not (before.shares_cores and after.shares_cores):
         # On shared cores the fullest OSD has what the others leave.
-        cpu, unit = (_times(one, _imbalance(before, after)) for one in (cpu, unit))
+        cpu, unit = (_times(part, _imbalance(before, after)) for part in (cpu, unit))
     if before.record_bytes and after.record_bytes and before.record_bytes != after.record_bytes:
         cpu = unit = _of_records(before.record_bytes, after.record_bytes)
     if limit is Station.OSD_CPU:
@@ -338,11 +345,11 @@ def _power(ratio: float | None, powers: tuple[float, float, float]) -> Estimate:
     return Estimate(value=ends[1], low=min(ends), high=max(ends))
 
 
-def _times(one: Estimate, other: Estimate) -> Estimate:
+def _times(first: Estimate, second: Estimate) -> Estimate:
     """Multiply two independent ratios: half-widths of logarithms add up as squares."""
-    value = one.value * other.value
-    below = math.hypot(math.log(one.value / one.low), math.log(other.value / other.low))
-    above = math.hypot(math.log(one.high / one.value), math.log(other.high / other.value))
+    value = first.value * second.value
+    below = math.hypot(math.log(first.value / first.low), math.log(second.value / second.low))
+    above = math.hypot(math.log(first.high / first.value), math.log(second.high / second.value))
     return Estimate(
         value=value,
         low=min(value, value * math.exp(-below)),
@@ -350,13 +357,13 @@ def _times(one: Estimate, other: Estimate) -> Estimate:
     )
 
 
-def _hull(one: Estimate, other: Estimate) -> Estimate:
-    if one == other:
-        return one
+def _hull(first: Estimate, second: Estimate) -> Estimate:
+    if first == second:
+        return first
     return Estimate(
-        value=math.sqrt(one.value * other.value),
-        low=min(one.low, other.low),
-        high=max(one.high, other.high),
+        value=math.sqrt(first.value * second.value),
+        low=min(first.low, second.low),
+        high=max(first.high, second.high),
     )
 
 

@@ -196,10 +196,10 @@ def _of_inventory(
         medium = found.pop() if len(found) == 1 else None
     cores = None
     limits = [
-        one.cpu_limit
-        for cluster_ in (around.ceph_clusters if around else ())
-        for one in cluster_.resources
-        if one.daemon == "osd" and one.cpu_limit
+        daemon.cpu_limit
+        for rook in (around.ceph_clusters if around else ())
+        for daemon in rook.resources
+        if daemon.daemon == "osd" and daemon.cpu_limit
     ]
     if limits:
         cores = max(limits)
@@ -213,7 +213,7 @@ def _of_inventory(
         polled = float(len(engines[0].cores)) or None
     ranks = None
     if inventory is not None and pool is not None and pool.cephfs:
-        ranks = sum(len(one.ranks) for one in inventory.filesystems or ()) or None
+        ranks = sum(len(filesystem.ranks) for filesystem in inventory.filesystems or ()) or None
     on_zfs = target.kind is not None and target.kind.on_zfs
     return System(
         kind=target.kind,
@@ -296,7 +296,7 @@ def _with_clients(
         osd_link_bps=link_bps,
         client_cores=float(sum(sample.cores for sample in clients)) if clients else None,
         client_link_bps=links_bps(clients) if trusted else None,
-        client_on_osd_host=not storage or any(Role.CLIENT in one.roles for one in storage),
+        client_on_osd_host=not storage or any(Role.CLIENT in sample.roles for sample in storage),
     )
 
 
@@ -419,13 +419,15 @@ def _mixed(read: Bound, write: Bound, read_share: float) -> Bound:
     part on its own holds."""
     shares = ((read, read_share), (write, 1 - read_share))
     capacity, station = None, None
-    known = [(one, share) for one, share in shares if one.capacity_iops is not None and share > 0]
+    known = [
+        (part, share) for part, share in shares if part.capacity_iops is not None and share > 0
+    ]
     if known:
         least = min(known, key=lambda pair: (pair[0].capacity_iops or 0.0) / pair[1])
         capacity, station = (least[0].capacity_iops or 0.0) / least[1], least[0].capacity_of
         if len(known) == 2 and read.capacity_of is write.capacity_of:
-            capacity = 1 / sum(share / (one.capacity_iops or 1.0) for one, share in known)
-    floors = [one.floor_s for one, _ in shares]
+            capacity = 1 / sum(share / (part.capacity_iops or 1.0) for part, share in known)
+    floors = [part.floor_s for part, _ in shares]
     floor = None
     if floors[0] is not None and floors[1] is not None:
         floor = read_share * floors[0] + (1 - read_share) * floors[1]

@@ -149,15 +149,17 @@ def _above_cores(trial: TrialEvidence, op: Op, load: _Load) -> _Above | None:
         return None
     client_cores = float(sum(machine.cores for machine in _load_generators(trial))) or None
     pool = trial.pool
-    # Of an unknown pool, and of a lab's, one copy on the client's own machine is the least work.
-    io = replicated_io(load.block_bytes, pool.copies if pool else 1, write=op is Op.WRITE)
+    # Of an unknown pool, and of a lab's, one copy is the least work; shards may cost less than
+    # copies.
+    copies = 1 if pool is None or pool.coded else pool.copies
+    io = replicated_io(load.block_bytes, copies, write=op is Op.WRITE)
     resources = Resources(
         osd_cores=client_cores if trial.on_lab else pool.cores if pool else None,
         shared_cores=trial.on_lab,
         client_cores=client_cores,
     )
     found = find_capacities(resources, load.block_bytes, io)
-    station = min(found, key=lambda one: found[one], default=None)
+    station = min(found, key=lambda station: found[station], default=None)
     if station is None or load.iops <= found[station]:
         return None
     ceiling = found[station]

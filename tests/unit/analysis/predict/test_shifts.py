@@ -130,8 +130,8 @@ def test_erasure_code_reads_before_it_writes() -> None:
 
 def test_fewer_copies_are_less_work() -> None:
     found = shift(ONE_ZONE, "replicas=2", evidence=BUSY)
-    # 2 against 3 OSD writes, of which the primary's is the largest.
-    assert 1.1 < found.capacity.low < found.capacity.value < found.capacity.high < 5 / 3
+    # 2 against 3 OSD writes of unequal work, on other placement groups.
+    assert 1.1 < found.capacity.low < found.capacity.value < found.capacity.high < 5 / 3 * 1.15
     assert found.branches == (3, 2)
     assert shift(ONE_ZONE, "replicas=2", op=Op.READ, evidence=BUSY).capacity.value == 1.0
     media = shift(ONE_ZONE, "replicas=2", evidence=BUSY_DISKS)
