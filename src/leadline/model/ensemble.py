@@ -30,7 +30,7 @@ DRAWS = 400
 _SEED = 20_261_126
 # --- the grid -------------------------------------------------------------------------------------
 # I/Os in flight at which the asymptotes cross, and the share of the delay in an I/O alone.
-_KNEES = 2.0 ** np.arange(0.0, 13.01, 0.5)
+_KNEES = 2.0 ** np.arange(0.0, 15.01, 0.5)
 _DELAY_SHARES = (0.0, 0.4, 0.75, 0.95)
 # Prior weight of servers with one queue: their knee is sharp.
 _SHARED = 0.3

@@ -284,6 +284,19 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other(ends: list[float]) -
     assert places[-1] <= 100.1
 
 
+def test_a_band_lies_between_its_ends() -> None:
+    chart = every_block.load_curve()
+    (band,) = chart.bands
+    (drawn,) = re.findall(r'<polygon class="area s1" points="([^"]*)"/>', line_plot(chart).drawing)
+    corners = [tuple(map(float, corner.split(","))) for corner in drawn.split(" ")]
+    assert len(corners) == 2 * len(band.points)
+    above, below = corners[: len(band.points)], corners[len(band.points) :][::-1]
+    for (x, low, high), upper, lower in zip(band.points, above, below, strict=True):
+        assert upper[0] == lower[0] == pytest.approx(1000 * share(chart.x, x), abs=1)
+        assert upper[1] == pytest.approx(1000 * (1 - share(chart.y, high)), abs=1)
+        assert lower[1] == pytest.approx(1000 * (1 - share(chart.y, low)), abs=1)
+
+
 def test_measured_fitted_and_reference_lines_look_different() -> None:
     chart = every_block.load_curve()
     plot = line_plot(chart)
@@ -369,7 +382,7 @@ def test_a_picture_is_well_formed_and_self_contained(chart: Chart | DotPlot) -> 
     tags = {one.tag.removeprefix(SVG) for one in picture.iter()}
     assert tags <= {
         "svg", "g", "title", "desc", "style", "defs", "use", "rect", "circle", "line", "polyline",
-        "path", "pattern", "marker", "text",
+        "polygon", "path", "pattern", "marker", "text",
     }  # fmt: skip
     identifiers = [one.get("id") for one in picture.iter() if one.get("id")]
     assert len(identifiers) == len(set(identifiers))

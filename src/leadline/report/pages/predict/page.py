@@ -62,6 +62,7 @@ from leadline.report.pages.predict.words import (
     refusal_names,
     refusals_text,
     sensitivity_text,
+    source_text,
     unexpected_findings,
 )
 from leadline.report.pages.redactions import redaction_sections
@@ -584,7 +585,7 @@ def error_section(errors: Sequence[ForecastError]) -> Section:
     found = records_table(
         "errors-table",
         errors,
-        ("source", lambda one: one.source),
+        ("source", lambda one: word(source_text(one), one.source)),
         ("forecast", lambda one: LEFT_OUT[one.left_out]),
         ("metric", lambda one: title(one.metric)),
         (number_column("cells"), lambda one: count(one.cells)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -162,6 +163,11 @@ def error_text(error: ForecastError) -> str:
         f"median {percent_text(error.median or 0.0)}, 90 % of "
         f"{count_text(error.cells, 'cell')} within {percent_text(error.p90 or 0.0)}"
     )
+
+
+def source_text(error: ForecastError) -> str:
+    """Name the runs of a validation, without their dates."""
+    return re.sub(r"\bperf-\d{8}-\d{6}-", "", error.source)
 
 
 # What takes less, or more, than was assumed, by the direction of a rate outside its interval.
