@@ -21,7 +21,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2, norm
+from scipy.special import chdtri, ndtri
 
 from leadline.model.networks import Network, Values, throughput
 from leadline.model.smooth import alike
@@ -165,7 +165,7 @@ def explain(
     places = (np.arange(DRAWS) + 0.5) / DRAWS
     found = np.searchsorted(np.cumsum(weights) / weights.sum(), places)
     picked, guess = np.divmod(np.minimum(found, len(weights) - 1), len(noises))
-    scale = np.sqrt((freedom + misfit[picked, guess]) / chi2.ppf(_shuffled(2), known))
+    scale = np.sqrt((freedom + misfit[picked, guess]) / chdtri(known, 1.0 - _shuffled(2)))
     moved = scale * normal_draws(3) / np.sqrt(whole[guess])
     capacity = np.exp(level[picked, guess] + moved)
     # The discrepancy follows the level that was drawn.
@@ -202,5 +202,5 @@ def _shuffled(number: int) -> Values:
 def normal_draws(number: int) -> Values:
     """Return DRAWS deviates of the normal distribution, as even as a sample can be; each number has
     an order of its own."""
-    drawn: Values = norm.ppf(_shuffled(number))
+    drawn: Values = ndtri(_shuffled(number))
     return drawn
