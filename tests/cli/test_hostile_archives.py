@@ -19,6 +19,7 @@ import pytest
 
 from leadline.cli.main import main
 from leadline.errors import Exit
+from leadline.report.page_check import read_page
 from tests.cli.conftest import Leadline
 from tests.conftest import RECORDED, Said
 
@@ -362,19 +363,26 @@ def test_numbers_that_cannot_be_are_errors_or_do_no_harm(
     for path in numbers(record):
         shapes[tuple("#" if isinstance(key, int) or "." in key else key for key in path)] = path
     run = name.split("/")[0]
+    page = tmp_path / "page.html"
     for path in shapes.values():
         victim.write_text(json.dumps(changed(record, path, VALUES[value])))
+        # The page is the document that `show` prints, and holds its JSON.
         for arguments in (
-            ("show", run),
-            ("show", run, "--format", "json"),
             ("audit", run, "--format", "json"),
             ("verify", run),
-            ("report", run, "-o", tmp_path / "page.html", "--force"),
+            ("report", run, "-o", page, "--force"),
         ):
             said = leadline(*arguments)
-            assert said.status != Exit.BUG, f"{path} as {value}: {arguments[0]}: {said.err}"
+            where = f"{path} as {value}: {arguments[0]}"
+            assert said.status != Exit.BUG, f"{where}: {said.err}"
             if arguments[-1] == "json" and said.out:
                 json.loads(said.out, parse_constant=_no_json)
+        if said.status == 0:
+            answer = read_page(page.name, page.read_text()).answer
+            assert isinstance(answer, dict), where
+            json.dumps(answer, allow_nan=False)
+    # The terminal's form, of the last number.
+    assert leadline("show", run).status != Exit.BUG
 
 
 def _no_json(word: str) -> object:
