@@ -65,6 +65,9 @@ def _part(nodeid: str) -> str:
     # A machine has one daemon of zfs-fuse.
     if file.startswith("tests/real/test_zfs"):
         return "zfs"
+    # They share a browser and a page of each kind.
+    if file.startswith("tests/browser/"):
+        return "browser"
     return nodeid if file in _APART else file
 
 
