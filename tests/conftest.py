@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tarfile
 import threading
@@ -36,6 +37,12 @@ def unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)
         packed.extractall(folder)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected, which stays, out of every search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
