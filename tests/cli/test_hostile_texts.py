@@ -39,8 +39,9 @@ def squeezed(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Imported runs with the texts as targets, `few` with two of them only, `wrong` with unstable
-    repeats, and a run with counters of their layers."""
+    """Imported runs with the texts as targets: `one` with a load curve of each, `two` with a single
+    depth, `few` with two texts only, `wrong` with unstable repeats, and a run with counters of their
+    layers."""
     folder = tmp_path_factory.mktemp("hostile")
     for run, texts, depths, shares in (
         ("one", TEXTS, DEPTHS, (0.99, 1.01)),
@@ -68,13 +69,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 VERBS = {
     "list": ("list",),
     "show": ("show", "one"),
-    "show --trials": ("show", "one", "--trials"),
+    "show --trials": ("show", "two", "--trials"),
     "audit": ("audit", "wrong"),
     "compare": ("compare", "one", "two"),
-    "rank": ("rank", "one"),
+    "rank": ("rank", "two"),
     "scale": ("scale", "one", "--latency-limit", "mean<5ms"),
     "layers": ("layers", "streams"),
-    "recommend": ("recommend", "one", "--for", "virtual-machines"),
+    "recommend": ("recommend", "two", "--for", "virtual-machines"),
 }
 """The verbs that show a run, with arguments."""
 

@@ -214,17 +214,18 @@ HOSTILE = (
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_time_grows_with_the_length_only(piece: str) -> None:
-    def taken_s(size: int) -> float:
+    def taken_s(size: int, times: int = 3) -> float:
         content = (piece * (size // len(piece))).encode()
         best = float("inf")
-        for _ in range(3):
+        for _ in range(times):
             begin = time.process_time()
             redact_document(content)
             best = min(best, time.process_time() - begin)
         return best
 
     # Quadratic would be 16; the sizes are beyond every bound of a pattern.
-    assert taken_s(160_000) < 9 * taken_s(40_000) + 0.05
+    if taken_s(160_000, times=1) > 0.05:
+        assert taken_s(160_000) < 9 * taken_s(40_000) + 0.05
 
 
 @given(value=JSON, name=st.sampled_from(NAMES), indent=st.sampled_from([None, 0, 3]))
