@@ -40,8 +40,7 @@ def squeezed(text: str) -> str:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Imported runs with the texts as targets: `one` with a load curve of each, `two` with a single
-    depth, `few` with two texts only, `wrong` with unstable repeats, and a run with counters of their
-    layers."""
+    depth, `few` with two texts, `wrong` with unstable repeats, and counters of their layers."""
     folder = tmp_path_factory.mktemp("hostile")
     for run, texts, depths, shares in (
         ("one", TEXTS, DEPTHS, (0.99, 1.01)),
