@@ -34,7 +34,7 @@ test:
 	@scripts/in-parallel.sh '$(MAKE) --no-print-directory check test-code' '$(MAKE) --no-print-directory test-quick-real'
 
 test-code:
-	uv run --frozen pytest -m "not slow and not thorough" -n 2 tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
+	uv run --frozen pytest -m "not slow and not thorough" -n 2 --dist loadfile tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
 
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tarfile
 import threading
@@ -38,6 +39,12 @@ def unpack(archive: Path, folder: Path) -> None:
         packed.extractall(folder)
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected, which stays, out of every search for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Names cases of bytes by their argument and number, `content3`, not by what is in them.
 
@@ -65,6 +72,9 @@ def _part(nodeid: str) -> str:
     # A machine has one daemon of zfs-fuse.
     if file.startswith("tests/real/test_zfs"):
         return "zfs"
+    # They share a browser and a page of each kind.
+    if file.startswith("tests/browser/"):
+        return "browser"
     return nodeid if file in _APART else file
 
 

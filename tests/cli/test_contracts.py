@@ -43,8 +43,15 @@ UNITS = {
 }
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, list[Any]]:
+    """The answers, empty before the first test of this file."""
+    return {}
+
+
 @pytest.fixture
 def answers(
+    made: dict[str, list[Any]],
     leadline: Leadline,
     stopped: Callable[[], Said],
     quick: Callable[..., Said],
@@ -52,6 +59,8 @@ def answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, list[Any]]:
     """The JSON of every verb: of a run that was stopped, and of one that is complete."""
+    if made:
+        return made
     stopped()
     ran = quick("--format", "json")
     told: dict[str, list[Any]] = {"run": [json.loads(ran.out)]}
@@ -87,7 +96,8 @@ def answers(
     leadline("site", "-o", target / "public")
     index = (target / "public" / "index.html").read_text("utf-8")
     told["site"] = [read_page("index.html", index).answer]
-    return told
+    made |= told
+    return made
 
 
 def one(said: Said) -> Any:

@@ -71,9 +71,22 @@ def nights(leadline: Leadline, tmp_path: Path) -> Nights:
     return Nights(leadline, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves the nights of `fallen` for the others."""
+    return tmp_path_factory.mktemp("made") / "runs"
+
+
 @pytest.fixture
-def fallen(nights: Nights, tmp_path: Path) -> Path:
+def fallen(nights: Nights, made: Path, tmp_path: Path) -> Path:
     """Twenty nights; from the thirteenth on rep3 loses 20 %, after an upgrade of Ceph."""
+    if not made.exists():
+        _import_nights(nights, tmp_path)
+        (tmp_path / "runs").rename(made)
+    return Path(shutil.copytree(made, tmp_path / "runs"))
+
+
+def _import_nights(nights: Nights, tmp_path: Path) -> None:
     upgraded = tmp_path / "upgraded"
     shutil.copytree(DUMPS, upgraded)
     for path in upgraded.iterdir():
@@ -82,7 +95,6 @@ def fallen(nights: Nights, tmp_path: Path) -> Path:
     for number in range(NIGHTS):
         dumps = upgraded if number >= STEP else DUMPS
         nights.night(number, 0.8 if number >= STEP else 1.0, "--inventory", dumps)
-    return tmp_path / "runs"
 
 
 def answer(said: Said, status: int = 0) -> Any:

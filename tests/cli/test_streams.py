@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,11 +154,24 @@ def shell(line: str, runs: Path, **variables: str) -> subprocess.CompletedProces
         name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LANG")
     }
     return subprocess.run(
-        ["bash", "-c", line.replace("leadline", f"{sys.executable} -m leadline")],
+        ["bash", "-c", line.replace("leadline ", f"{sys.executable} -m leadline ")],
         capture_output=True,
         timeout=60,
         env=environment | {"LEADLINE_RUNS": str(runs)} | variables,
     )
+
+
+# Several calls in one process of the locale, each with its status behind its output.
+CALLS = """
+import sys
+from leadline.cli.main import main, set_up_process
+
+set_up_process()
+for words in sys.argv[1:]:
+    status = main(words.split())
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"\\0%d\\0" % status)
+"""
 
 
 @pytest.mark.parametrize(
@@ -182,19 +196,22 @@ def test_data_is_utf_8_whatever_the_locale(
         "utf-8",
     )
     assert leadline("run", trusted_plan, "--replay", recorded, "--quiet").status == 0
-    for verb in ("show --format json", "show --format csv", "list", "show", "check trusted.yaml"):
-        done = shell(f"cd {tmp_path}; leadline {verb}", tmp_path / "runs", **locale)
-        assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+    verbs = ("show --format json", "show --format csv", "list", "show", "check trusted.yaml")
+    line = " ".join(shlex.quote(word) for word in (sys.executable, "-c", CALLS, *verbs))
+    done = shell(f"cd {tmp_path}; {line}", tmp_path / "runs", **locale)
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
+    *parts, rest = done.stdout.split(b"\0")
+    assert (parts[1::2], rest) == ([b"0"] * len(verbs), b"")
+    for verb, answer in zip(verbs, parts[::2], strict=True):
         if verb != "show":
-            assert "目標" in done.stdout.decode("utf-8")
+            assert "目標" in answer.decode("utf-8")
 
 
 @pytest.mark.parametrize("verb", ["show", "show --format json", "list"])
 def test_a_full_disk_behind_stdout_is_an_error_of_its_own(
-    quick: Callable[..., Said], tmp_path: Path, verb: str
+    runs_of_two_targets: Path, verb: str
 ) -> None:
-    quick()
-    done = shell(f"leadline {verb} >/dev/full", tmp_path / "runs")
+    done = shell(f"leadline {verb} >/dev/full", runs_of_two_targets)
     assert done.returncode == 2
     told = done.stderr.decode()
     assert told.startswith("error[output-unwritable]: the answer cannot be written: No space left")
@@ -202,20 +219,15 @@ def test_a_full_disk_behind_stdout_is_an_error_of_its_own(
 
 
 @pytest.mark.parametrize("verb", ["show", "show --format csv", "explain", "--help"])
-def test_a_reader_that_goes_away_is_no_error(
-    quick: Callable[..., Said], tmp_path: Path, verb: str
-) -> None:
-    quick()
-    line = f"set -o pipefail; leadline {verb} | true"
-    done = shell(line, tmp_path / "runs")
+def test_a_reader_that_goes_away_is_no_error(runs_of_two_targets: Path, verb: str) -> None:
+    done = shell(f"set -o pipefail; leadline {verb} | true", runs_of_two_targets)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_closed_streams_are_no_error(quick: Callable[..., Said], tmp_path: Path) -> None:
-    quick()
-    assert shell("leadline show >&- 2>&-", tmp_path / "runs").returncode == 0
-    (run,) = list_runs(tmp_path / "runs")
-    done = shell(f"leadline verify {run.path} >&-", tmp_path / "runs")
+def test_closed_streams_are_no_error(runs_of_two_targets: Path) -> None:
+    assert shell("leadline show >&- 2>&-", runs_of_two_targets).returncode == 0
+    (run,) = list_runs(runs_of_two_targets)
+    done = shell(f"leadline verify {run.path} >&-", runs_of_two_targets)
     assert (done.returncode, done.stderr) == (0, b"")
 
 

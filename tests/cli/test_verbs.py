@@ -62,6 +62,16 @@ def test_the_doctor_without_fio_says_how_to_get_it(leadline: Leadline) -> None:
     assert "hint: install it: apt-get install fio" in said.out
     assert "in this fio" not in said.out, "nothing is claimed of a fio that is not there"
     assert "apt-get install util-linux" in said.out
+    for program, package in (("pgbench", "postgresql"), ("sysbench fileio", "sysbench")):
+        assert f"lacking  {program} " in said.out
+        assert f"install the Debian package {package}" in said.out
+
+
+@pytest.mark.real
+def test_the_doctor_shows_the_versions_of_the_benchmark_programs(leadline: Leadline) -> None:
+    lines = leadline("doctor").out.splitlines()
+    assert [line.split()[0] for line in lines if "pgbench (PostgreSQL)" in line] == ["ok"]
+    assert [line.split()[0] for line in lines if "sysbench fileio  " in line] == ["ok"]
 
 
 def test_the_doctor_tells_an_old_or_a_poor_fio(

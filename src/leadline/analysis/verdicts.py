@@ -9,7 +9,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -251,8 +251,8 @@ class _Draft:
         low, high = self.margin
         return math.log(low) if low > 0 else -math.inf, math.log(high)
 
-    def with_evidence(self, evidence: Evidence, *reasons: Reason) -> _Draft:
-        return replace(self, evidence=evidence, reasons=(*self.reasons, *reasons))
+    def with_evidence(self, evidence: Evidence, *reasons: Reason, **found: Any) -> _Draft:
+        return replace(self, evidence=evidence, reasons=(*self.reasons, *reasons), **found)
 
     def direction(self, *, above: bool) -> Verdict:
         return Verdict.WORSE if above is self.pair.metric.is_latency else Verdict.BETTER
@@ -261,7 +261,7 @@ class _Draft:
         """Return where an interval of the ratio lies relative to the margin."""
         return interval_verdict(interval, self.margin, self.pair.metric)
 
-    def conclude(self, verdict: Verdict, *caveats: Reason) -> Judgement:
+    def conclude(self, verdict: Verdict, *caveats: Reason, **found: Any) -> Judgement:
         noisy = (Reason.NOISE_FLOOR,) if self.pair.noise > self.band else ()
         if self.looks is not None and self.evidence is Evidence.TRIALS:
             noisy = (*noisy, Reason.GROUP_SEQUENTIAL)
@@ -272,6 +272,7 @@ class _Draft:
             ratio=self.ratio,
             reasons=tuple(str(reason) for reason in (*caveats, *self.reasons, *noisy)),
             estimate=self.estimate,
+            **found,
         )
 
 
@@ -353,13 +354,17 @@ def _hidden_by_budget(pair: Pair, verdict: Verdict) -> bool:
 def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
     baseline, candidate = pair.baseline, pair.candidate
     refusals = _refusals(pair)
-    draft = _Draft(pair=pair, band=band, reasons=refusals, comparable=not refusals)
-    if baseline.value is None or candidate.value is None:
+    ratio = None
+    if (
+        baseline.value is not None
+        and candidate.value is not None
+        and 0 < baseline.value < math.inf
+        and 0 < candidate.value < math.inf
+    ):
+        ratio = candidate.value / baseline.value
+    draft = _Draft(pair=pair, band=band, reasons=refusals, comparable=not refusals, ratio=ratio)
+    if ratio is None:
         return draft
-    if not (0 < baseline.value < math.inf and 0 < candidate.value < math.inf):
-        return draft
-    ratio = candidate.value / baseline.value
-    draft = replace(draft, ratio=ratio)
     trials = (*baseline.trials, *candidate.trials)
     fewest = min(len(baseline.trials), len(candidate.trials))
     several = any(sum(map(bool, sample.by_run)) > 1 for sample in (baseline, candidate))
@@ -382,9 +387,11 @@ def _draft(pair: Pair, band: float, between_runs: float) -> _Draft:
     errors = _standard_error(baseline), _standard_error(candidate)
     if errors[0] is None or errors[1] is None:
         return draft.with_evidence(Evidence.NONE, alone, Reason.NO_WITHIN_RUN_EVIDENCE)
-    draft = draft.with_evidence(Evidence.WITHIN_RUN, alone, Reason.WITHIN_RUN_EVIDENCE)
     error = math.hypot(errors[0], errors[1])
-    return replace(draft, estimate=Estimate(value=math.log(ratio), error=error, freedom=math.inf))
+    estimate = Estimate(value=math.log(ratio), error=error, freedom=math.inf)
+    return draft.with_evidence(
+        Evidence.WITHIN_RUN, alone, Reason.WITHIN_RUN_EVIDENCE, estimate=estimate
+    )
 
 
 def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
@@ -407,7 +414,7 @@ def _draft_of_trials(draft: _Draft, between_runs: float) -> _Draft:
         between=between_runs if apart else 0.0,
         in_a_row=in_a_row,
     )
-    return replace(draft.with_evidence(Evidence.TRIALS, *reasons), numbers=numbers)
+    return draft.with_evidence(Evidence.TRIALS, *reasons, numbers=numbers)
 
 
 def _draft_of_runs(draft: _Draft) -> _Draft:
@@ -418,8 +425,8 @@ def _draft_of_runs(draft: _Draft) -> _Draft:
         means.append(tuple(_mean_log(trials) if trials else None for trials in runs))
     incomplete = any(None in values for values in means)
     reasons = [Reason.SEVERAL_RUNS, *([Reason.INCOMPLETE_RUNS] if incomplete else [])]
-    draft = draft.with_evidence(Evidence.TRIALS, *reasons)
-    return replace(draft, runs=RunMeans(above=means[0], below=means[1]))
+    pooled = RunMeans(above=means[0], below=means[1])
+    return draft.with_evidence(Evidence.TRIALS, *reasons, runs=pooled)
 
 
 def _mean_log(trials: Sequence[float]) -> float:
@@ -461,9 +468,7 @@ def _draft_of_summaries(
     estimate = estimate_from_summaries(
         candidate, baseline, between=between_runs if apart else 0.0, in_a_row=in_a_row
     )
-    return replace(
-        draft.with_evidence(Evidence.TRIALS, *reasons), estimate=estimate, ratio=estimate.ratio
-    )
+    return draft.with_evidence(Evidence.TRIALS, *reasons, estimate=estimate, ratio=estimate.ratio)
 
 
 def _apart(pair: Pair) -> Reason | None:
@@ -511,16 +516,16 @@ def _standard_error(sample: Sample) -> float | None:
 def _judge_alone(draft: _Draft) -> Judgement:
     """Decide without a test among others: not comparable, one number, or one trial."""
     interval = draft.estimate.interval(ALONE) if draft.estimate else None
-    shown = partial(replace, interval=interval, confidence=ALONE if interval else None)
+    shown = {"interval": interval, "confidence": ALONE if interval else None}
     if not draft.comparable or draft.ratio is None:
-        return shown(draft.conclude(Verdict.NOT_COMPARABLE))
+        return draft.conclude(Verdict.NOT_COMPARABLE, **shown)
     if draft.evidence is Evidence.ONE_NUMBER:
         return draft.conclude(draft.verdict((draft.ratio, draft.ratio)))
     if interval is None:
         return draft.conclude(Verdict.INCONCLUSIVE)
     verdict = draft.verdict(interval)
     caveats = (Reason.REPEATS_MAY_DIFFER,) if verdict is Verdict.INCONCLUSIVE else ()
-    return shown(draft.conclude(verdict, *caveats))
+    return draft.conclude(verdict, *caveats, **shown)
 
 
 def _judge_family(drafts: Sequence[_Draft], primary: bool) -> list[Judgement]:
@@ -548,8 +553,9 @@ def _judge_family(drafts: Sequence[_Draft], primary: bool) -> list[Judgement]:
             verdict = Verdict.INCONCLUSIVE
         level = ALONE if verdict is Verdict.SAME else levels[at]
         found.append(
-            replace(
-                draft.conclude(verdict, *caveats),
+            draft.conclude(
+                verdict,
+                *caveats,
                 interval=alone[at] if verdict is Verdict.SAME else deciding[at],
                 confidence=level,
                 interval_alone=None if level == ALONE else alone[at],

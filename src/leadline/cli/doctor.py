@@ -14,7 +14,9 @@ from leadline.cli.browser import find_browser
 from leadline.cli.output import echo_line
 from leadline.engines.fio.choice import OLDEST
 from leadline.engines.fio.local import FioEngine
+from leadline.engines.program.engine import ProgramEngine
 from leadline.errors import Exit, LeadlineError
+from leadline.formats.program.request import Program
 from leadline.lab.daemons import require
 from leadline.lab.network import find_obstacle
 from leadline.lab.state import labs_folder
@@ -89,6 +91,21 @@ def _program(name: str, package: str, why: str) -> Callable[[], Check]:
             ok=path is not None,
             hint=f"install it: apt-get install {package}",
         )
+
+    return check
+
+
+def _benchmark(program: Program) -> Callable[[], Check]:
+    """A program of a workload with `program:`, with all that its script needs."""
+
+    def check() -> Check:
+        engine = ProgramEngine(program)
+        try:
+            engine.find()
+        except LeadlineError as error:
+            found, hint = "workloads of this program cannot run here", error.hint or ""
+            return Check(what=program.value, found=found, ok=False, hint=hint)
+        return Check(what=program.value, found=engine.version, ok=True)
 
     return check
 
@@ -175,6 +192,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("ssh", "openssh-client", "load cannot be generated on other hosts"),
     _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
     _program("rbd-fuse", "rbd-fuse", "file systems on RBD then need the kernel's client"),
+    *(_benchmark(program) for program in Program),
     _browser,
     _zfs,
     _lab,

@@ -13,21 +13,16 @@ from leadline.analysis.verdicts import Verdict
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import ClaimedVolume, Runner, Runners
-from leadline.archive.writer import RunWriter
 from leadline.audit.registry import audit
-from leadline.cli.options import this_session
-from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.metrics import Op
-from leadline.plan.loader import Overrides, load_plan
 from leadline.report.pages.run.page import run_document
 from leadline.report.render.html import render
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress, Watch
-from leadline.runner.prepared import RunRequest, prepare_targets
-from leadline.runner.session import run_session
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
+from tests.unit.runner.planned import planned_run, run_to_do
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 
@@ -133,37 +128,17 @@ def test_targets_of_one_node_each_are_compared_on_the_page(tmp_path: Path) -> No
         entries.append(
             f"{{name: n-{name}, target: 'dir:{tmp_path}/{name}', labels: {{node: {name}}}}}"
         )
-    path = tmp_path / "plan.yaml"
-    path.write_text(
+    writer = planned_run(
+        tmp_path,
         f"targets: [{', '.join(entries)}]\nrepeats: 3\nprefill: false\n"
-        "defaults: {runtime: 4s, size: 1M}\nworkloads: [{name: w, pattern: randread}]\n"
+        "defaults: {runtime: 4s, size: 1M}\nworkloads: [{name: w, pattern: randread}]\n",
     )
-    plan = load_plan(path, Overrides())
-    writer = RunWriter.create(
-        tmp_path / "run",
-        plan=plan,
-        plan_as_given=path.read_bytes(),
-        created_at="2026-11-21T00:00:00Z",
-        session=this_session(),
-    )
-    engines = OneEngine(Slow({("randread",): RECORDED}))
     adapters = []
-    for target in plan.targets:
+    for target in writer.run.plan.targets:
         adapter = OnNode(target)
         adapter.node = target.labels["node"]
         adapters.append(adapter)
-    run_session(
-        RunRequest(
-            plan=plan,
-            to_do=plan.trials,
-            targets=prepare_targets(plan, adapters, engines),
-            engines=engines,
-            writer=writer,
-            stop=StopRequest(),
-            observe=lambda event: None,
-        )
-    )
-    writer.close()
+    run_to_do(writer, Slow({("randread",): RECORDED}), adapters)
     run = Run(tmp_path / "run")
     (study,) = place_studies(run)
     verdicts = {figure.place: figure.verdict for figure in study.figures}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def installer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def install(name: str, code: str) -> None:
         path = folder / name
-        path.write_text(f"#!/usr/bin/env python3\n{code}")
+        # Without the packages of an environment, which take longer to find than most of these run.
+        path.write_text(f"#!{sys.executable} -IS\n{code}")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     return install

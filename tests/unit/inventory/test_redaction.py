@@ -216,15 +216,17 @@ HOSTILE = (
 def test_the_time_grows_with_the_length_only(piece: str) -> None:
     def taken_s(size: int) -> float:
         content = (piece * (size // len(piece))).encode()
-        best = float("inf")
-        for _ in range(3):
-            begin = time.process_time()
-            redact_document(content)
-            best = min(best, time.process_time() - begin)
-        return best
+        begin = time.process_time()
+        redact_document(content)
+        return time.process_time() - begin
 
-    # Quadratic would be 16; the sizes are beyond every bound of a pattern.
-    assert taken_s(160_000) < 9 * taken_s(40_000) + 0.05
+    long = taken_s(160_000)
+    if long > 0.05:  # less is lost in noise
+        short = min(taken_s(40_000) for _ in range(3))
+        if long >= 9 * short:  # a disturbance, if it does not take as long again
+            long = min(taken_s(160_000) for _ in range(3))
+        # Quadratic would be 16; the sizes are beyond every bound of a pattern.
+        assert long < 9 * short + 0.05
 
 
 @given(value=JSON, name=st.sampled_from(NAMES), indent=st.sampled_from([None, 0, 3]))

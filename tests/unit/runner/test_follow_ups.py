@@ -13,15 +13,12 @@ from leadline.archive.runs import find_run
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
-from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress
-from leadline.runner.prepared import RunRequest, prepare_targets
-from leadline.runner.session import Outcome, run_session
-from leadline.targets.local import DirectoryTarget
+from leadline.runner.session import Outcome
 from tests.conftest import ROOT
-from tests.unit.runner.planned import planned_run
+from tests.unit.runner.planned import planned_run, run_to_do
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 KEPT = 5
@@ -65,23 +62,9 @@ def written(folder: Path, workload: str) -> RunWriter:
 
 def run_plan(writer: RunWriter, engine: Crowded) -> tuple[Outcome, list[str]]:
     notes: list[str] = []
-    plan = writer.run.plan
-    try:
-        engines = OneEngine(engine)
-        adapters = [DirectoryTarget(target) for target in plan.targets]
-        outcome = run_session(
-            RunRequest(
-                plan=plan,
-                to_do=writer.run.to_do(),
-                targets=prepare_targets(plan, adapters, engines),
-                engines=engines,
-                writer=writer,
-                stop=StopRequest(),
-                observe=lambda event: notes.append(str(getattr(event, "message", ""))),
-            )
-        )
-    finally:
-        writer.close()
+    outcome = run_to_do(
+        writer, engine, observe=lambda event: notes.append(str(getattr(event, "message", "")))
+    )
     return outcome, [note for note in notes if note]
 
 

@@ -12,16 +12,12 @@ import pytest
 from leadline import errors
 from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.writer import RunWriter
-from leadline.cli.options import this_session
-from leadline.engines.choose import OneEngine
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import LeadlineError
-from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Plan
 from leadline.runner.events import StopRequest
-from leadline.runner.prepared import RunRequest, prepare_targets
-from leadline.runner.session import Outcome, run_session
+from leadline.runner.session import Outcome
 from leadline.targets.local import DirectoryTarget
+from tests.unit.runner.planned import planned_run, run_to_do
 
 pytestmark = pytest.mark.real
 PLAN = """\
@@ -63,47 +59,25 @@ def run(tmp_path: Path) -> Run:
     def carried(
         *kinds: type[FreshFolder], prefill: bool = True, stop: StopRequest | None = None
     ) -> tuple[Outcome, RunWriter, dict[str, FreshFolder]]:
-        plan = planned(tmp_path, len(kinds), prefill)
+        writer = planned(tmp_path, len(kinds), prefill)
         targets: dict[str, FreshFolder] = {}
-        for kind, target in zip(kinds, plan.targets, strict=True):
+        for kind, target in zip(kinds, writer.run.plan.targets, strict=True):
             opened = kind(target)
             opened.done = []
             targets[target.name] = opened
-        writer = RunWriter.create(
-            tmp_path / "run",
-            plan=plan,
-            plan_as_given=b"",
-            created_at="2026-11-21T00:00:00Z",
-            session=this_session(),
-        )
-        try:
-            engines = OneEngine(FioEngine())
-            outcome = run_session(
-                RunRequest(
-                    plan=plan,
-                    to_do=plan.trials,
-                    targets=prepare_targets(plan, tuple(targets.values()), engines),
-                    engines=engines,
-                    writer=writer,
-                    stop=stop or StopRequest(),
-                    observe=lambda event: None,
-                )
-            )
-        finally:
-            writer.close()
+        outcome = run_to_do(writer, FioEngine(), tuple(targets.values()), stop=stop)
         return outcome, writer, targets
 
     return carried
 
 
-def planned(folder: Path, count: int, prefill: bool) -> Plan:
+def planned(folder: Path, count: int, prefill: bool) -> RunWriter:
     names = []
     for number in range(count):
         (folder / f"disk-{number}").mkdir()
         names.append(f"dir:{folder}/disk-{number}")
-    path = folder / "plan.yaml"
-    path.write_text(PLAN.format(targets=", ".join(names), prefill=str(prefill).lower()))
-    return load_plan(path, Overrides())
+    plan = PLAN.format(targets=", ".join(names), prefill=str(prefill).lower())
+    return planned_run(folder, plan)
 
 
 def test_each_trial_but_the_first_has_data_made_new_for_it(run: Run) -> None:

@@ -13,18 +13,16 @@ from leadline.archive.records import RunStatus
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
-from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import LeadlineError
 from leadline.judge import Judge
 from leadline.plan.footprint import Footprint
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Journal, Progress
-from leadline.runner.prepared import RunRequest, prepare_targets
-from leadline.runner.session import Outcome, needed_targets, run_session
+from leadline.runner.session import Outcome
 from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
-from tests.unit.runner.planned import planned_run
+from tests.unit.runner.planned import planned_run, run_to_do
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 
@@ -89,25 +87,15 @@ def run_plan(
     writer: RunWriter, held: Held, engine: ReplayEngine | None = None
 ) -> tuple[Outcome, list[str]]:
     notes: list[str] = []
-    plan, to_do = writer.run.plan, writer.run.to_do()
-    engines = OneEngine(engine or Stopping())
-    adapters = [Watched(target) for target in plan.targets]
+    adapters = [Watched(target) for target in writer.run.plan.targets]
     for adapter in adapters:
         adapter.held = held
-    try:
-        outcome = run_session(
-            RunRequest(
-                plan=plan,
-                to_do=to_do,
-                targets=prepare_targets(plan, adapters, engines, needed_targets(writer.run, to_do)),
-                engines=engines,
-                writer=writer,
-                stop=StopRequest(),
-                observe=lambda event: notes.append(str(getattr(event, "message", ""))),
-            )
-        )
-    finally:
-        writer.close()
+    outcome = run_to_do(
+        writer,
+        engine or Stopping(),
+        adapters,
+        observe=lambda event: notes.append(str(getattr(event, "message", ""))),
+    )
     return outcome, [note for note in notes if note.startswith("group")]
 
 

@@ -17,7 +17,6 @@ from leadline.archive.records import RunStatus, TrialStatus
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
-from leadline.engines.choose import OneEngine
 from leadline.engines.outcome import INTERRUPTED
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import LeadlineError
@@ -27,12 +26,10 @@ from leadline.plan.models import Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.guard import QueryLimit, Reading, RunGuard
 from leadline.runner.ports import Execution, Job, Progress, RemoteVolume, RemoteVolumes, Shape
-from leadline.runner.prepared import RunRequest, prepare_targets
-from leadline.runner.session import Outcome, run_session
+from leadline.runner.session import Outcome
 from leadline.runner.trial import within_budget
-from leadline.targets.local import DirectoryTarget
 from tests.conftest import ROOT
-from tests.unit.runner.planned import planned_run
+from tests.unit.runner.planned import planned_run, run_to_do
 
 if TYPE_CHECKING:
     from leadline.connect.shell import Shell
@@ -103,24 +100,8 @@ def guard_of(gauge: Gauge, stop: StopRequest, notes: list[str], **settings: obje
 
 
 def run_plan(writer: RunWriter, engine: ReplayEngine, gauge: Gauge) -> Outcome:
-    plan, stop = writer.run.plan, StopRequest()
-    engines = OneEngine(engine)
-    adapters = [DirectoryTarget(target) for target in plan.targets]
-    try:
-        return run_session(
-            RunRequest(
-                plan=plan,
-                to_do=writer.run.to_do(),
-                targets=prepare_targets(plan, adapters, engines),
-                engines=engines,
-                writer=writer,
-                stop=stop,
-                observe=lambda event: None,
-                guard=guard_of(gauge, stop, []),
-            )
-        )
-    finally:
-        writer.close()
+    stop = StopRequest()
+    return run_to_do(writer, engine, stop=stop, guard=guard_of(gauge, stop, []))
 
 
 @pytest.mark.parametrize(("value", "fact"), [(3.0, "is crossed: 3"), (None, "had no reading for")])

@@ -19,17 +19,14 @@ from leadline.archive.records import Look, LookEnd, LookState, RunStatus
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
-from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.judge import Judge, verified
 from leadline.plan.models import Workload
 from leadline.runner.events import Event, Looked, StopRequest
 from leadline.runner.ports import Execution, Job, Location, Progress
-from leadline.runner.prepared import RunRequest, prepare_targets
-from leadline.runner.session import Outcome, needed_targets, run_session
-from leadline.targets.local import DirectoryTarget
+from leadline.runner.session import Outcome
 from tests.conftest import ROOT
-from tests.unit.runner.planned import planned_run
+from tests.unit.runner.planned import planned_run, run_to_do
 
 RECORDED = ROOT / "tests/unit/audit/recorded/good-randread-qd16"
 # What a workload's trials take longer on target b, and how much they scatter (shares).
@@ -92,24 +89,12 @@ def run_plan(
     writer: RunWriter, engine: Scattering, take: Callable[[Run], Look] | None = None
 ) -> tuple[Outcome, list[Event]]:
     events: list[Event] = []
-    plan, to_do = writer.run.plan, writer.run.to_do()
-    engines = OneEngine(engine)
-    adapters = [DirectoryTarget(target) for target in plan.targets]
-    try:
-        outcome = run_session(
-            RunRequest(
-                plan=plan,
-                to_do=to_do,
-                targets=prepare_targets(plan, adapters, engines, needed_targets(writer.run, to_do)),
-                engines=engines,
-                writer=writer,
-                stop=StopRequest(),
-                observe=events.append,
-                take_look=take or (lambda run: take_look(run, "2026-11-25T00:00:00Z")),
-            )
-        )
-    finally:
-        writer.close()
+    outcome = run_to_do(
+        writer,
+        engine,
+        observe=events.append,
+        take_look=take or (lambda run: take_look(run, "2026-11-25T00:00:00Z")),
+    )
     return outcome, events
 
 

@@ -77,8 +77,12 @@ class ProgramEngine:
     def check(self, workload: Workload, kind: TargetKind) -> None:
         """Raise LeadlineError(`program-missing`) where the program is not here; that of a pod is
         in an image which is not running yet."""
-        if kind.on_kubernetes or self.version:
-            return
+        if not kind.on_kubernetes and not self.version:
+            self.find()
+
+    def find(self) -> None:
+        """Set `version` to that of the program on this machine. Raises
+        LeadlineError(`program-missing`) where it cannot run."""
         with tempfile.TemporaryDirectory(prefix=files.prefix("check")) as scratch:
             (Path(scratch) / layout.PROGRAM_SCRIPT).write_text(self._script, encoding="utf-8")
             command = ("sh", layout.PROGRAM_SCRIPT, "check")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from leadline.analysis.history import (
     ClockNote,
@@ -30,7 +29,6 @@ from leadline.report.document import (
     Column,
     Document,
     Section,
-    Table,
 )
 from leadline.report.pages.history_charts import (
     cell_name,
@@ -39,6 +37,7 @@ from leadline.report.pages.history_charts import (
     metric_name,
     series_name,
     sparkline,
+    time_text,
 )
 from leadline.report.words import (
     band_text,
@@ -307,47 +306,32 @@ def _left_out(history: History) -> Iterator[Section]:
             "clock-table",
             history.clock,
             ("run", lambda note: note.run.run),
-            ("time", lambda note: Cell(text=_time(note.run.at_s), sort=note.run.at_s)),
+            ("time", lambda note: Cell(text=time_text(note.run.at_s), sort=note.run.at_s)),
             ("problem", _clock_text),
         )
         text = "Runs are in the order of these times."
         result = count_text(len(history.clock), "run")
         yield section("Times", "clock", text, clock, result=result)
     if history.unread:
-        yield section(
-            "Archives left out",
-            "unread",
-            _unread_table(history),
-            result=count_text(len(history.unread), "archive"),
+        unread = records_table(
+            "unread-table",
+            history.unread,
+            ("archive", lambda one: str(one.path)),
+            ("code", lambda one: one.code),
+            ("reason", lambda one: one.fact),
         )
-
-
-def _unread_table(history: History) -> Table:
-    return records_table(
-        "unread-table",
-        history.unread,
-        ("archive", lambda one: str(one.path)),
-        ("code", lambda one: one.code),
-        ("reason", lambda one: one.fact),
-    )
-
-
-def _time(at_s: float) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%S}"
+        result = count_text(len(history.unread), "archive")
+        yield section("Archives left out", "unread", unread, result=result)
 
 
 def _clock_text(note: ClockNote) -> str:
-    if note.problem is ClockProblem.OUT_OF_SEQUENCE:
-        other = note.other
-        return f"before its predecessor {other.run if other else ''}: the clock went back"
-    return _CLOCK[note.problem]
-
-
-_CLOCK = {
-    ClockProblem.FUTURE: "in the future",
-    ClockProblem.SET_BACK: "the clock went back during the run",
-    ClockProblem.UNDATED: "time of the import; the results carry none (import --date)",
-}
+    other = note.other.run if note.other else ""
+    return {
+        ClockProblem.FUTURE: "in the future",
+        ClockProblem.OUT_OF_SEQUENCE: f"before its predecessor {other}: the clock went back",
+        ClockProblem.SET_BACK: "the clock went back during the run",
+        ClockProblem.UNDATED: "time of the import; the results carry none (import --date)",
+    }[note.problem]
 
 
 def _method(history: History) -> Section:

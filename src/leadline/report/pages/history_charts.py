@@ -25,6 +25,11 @@ def date_text(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
 
 
+def time_text(at_s: float) -> str:
+    """Format a time in UTC."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def series_name(series: Series) -> str:
     """Name a series in a sentence: its cell and metric."""
     return f"{cell_name(series)} {title(series.metric)}"

@@ -78,6 +78,7 @@ def _indexed(run: Run) -> HistoryRun:
     return indexed
 
 
+@pytest.fixture(scope="module")
 def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
     findings = some_findings()
     cells = figures(run, findings)
@@ -164,9 +165,9 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
 
 
 @pytest.mark.parametrize("verb", sorted(SCHEMAS))
-def test_outputs_fit_their_schemas(run: Run, layers: Run, verb: str) -> None:
+def test_outputs_fit_their_schemas(outputs: dict[str, BaseModel], verb: str) -> None:
     schema = SCHEMAS[verb].model_json_schema(by_alias=True)
-    output = json.loads(outputs(run, layers)[verb].model_dump_json(by_alias=True))
+    output = json.loads(outputs[verb].model_dump_json(by_alias=True))
     assert output["schema"] == f"leadline/{verb}/1"
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(output, schema)

@@ -120,13 +120,14 @@ def test_a_refused_figure_is_struck_out_and_counted(run: Run) -> None:
     assert all(cell.note.startswith("refused: ") for cell in refused)
 
 
-def test_many_targets_and_one_trial(tmp_path: Path) -> None:
-    names = [f"pool-{number:03d}" for number in range(200)]
+@pytest.mark.parametrize("targets", [60, pytest.param(200, marks=pytest.mark.thorough)])
+def test_many_targets_and_one_trial(tmp_path: Path, targets: int) -> None:
+    names = [f"pool-{number:03d}" for number in range(targets)]
     many = make_run(tmp_path, small_plan(names, repeats=1), recorded_for=lambda _: "disk")
     rows = figures(many, ())
     document = ranking_document(many, ranked(many), protections(many), rows)
     drawn = next(block for block in document.front if isinstance(block, HeatMap))
-    assert (len(drawn.rows), drawn.title) == (40, "Figures (40 of 200 targets)")
+    assert (len(drawn.rows), drawn.title) == (40, f"Figures (40 of {targets} targets)")
     page = html.render(document)
     assert len(page) < 1_000_000
     assert words(page) < 300
