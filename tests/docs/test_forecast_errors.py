@@ -29,8 +29,8 @@ def test_the_page_has_the_errors_that_the_program_cites() -> None:
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Run]:
     """Four real labs with 0, 0.5, 1 and 2 ms between zones."""
-    with forecast_errors.recorded() as (run, *_):
-        yield run
+    with forecast_errors.recorded() as runs:
+        yield next(run for run in runs if run.plan.name == "fresh")
 
 
 @pytest.fixture(scope="module")
