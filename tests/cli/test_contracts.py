@@ -86,6 +86,8 @@ def answers(
     monkeypatch.setenv("XDG_CACHE_HOME", str(target / "cache"))
     told["history"] = [one(leadline("history", "--format", "json"))]
     told["layers"] = [one(leadline("layers", "@latest", "--format", "json"))]
+    inventory = RECORDED.parent / "ceph-multi-az"
+    told["predict"] = [one(leadline("predict", "--from-inventory", inventory, "--format", "json"))]
     told["scale"] = [one(leadline("scale", "@previous", "@latest", "--format", "json"))]
     # A run whose numbers the audit refuses ranks nothing, and says so beside its answer.
     told["rank"] = [json.loads(leadline("rank", "--format", "json").out)]

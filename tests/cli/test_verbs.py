@@ -128,6 +128,7 @@ def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline)
             "list",
             "plan",
             "pools",
+            "pools-placement",
             "predict",
             "rank",
             "recommend",
