@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,8 @@ ERROR = re.compile(
 RECORDING = ("--runtime", "2s", "--ramp", "0", "--size", "64M", "--no-prefill")
 QUICK = ("--profile", "quick", *RECORDING)
 CELLS_OF_QUICK = 4
+# The columns of `rows`.
+HEAD = "cluster,target,workload,op,pattern,block_size,numjobs,iodepth,runtime_s,iops,lat_mean_ms"
 # What is written needs no prefill, so this workload alone gives a run that the audit trusts.
 TRUSTED = """
 targets: [{targets}]
@@ -42,6 +46,44 @@ def refused(said: Said, status: int, code: str) -> str:
     assert told, f"not in the form of an error:\n{said.err}"
     assert told["code"] == code
     return said.err
+
+
+def answer(said: Said) -> Any:
+    """The JSON of a call without complaint."""
+    assert said.status == 0, said.err
+    assert said.err == ""
+    return json.loads(said.out)
+
+
+def rows(
+    cluster: str,
+    levels: Sequence[tuple[int, float]],
+    *,
+    times: float = 1.0,
+    target: str = "pool",
+    workload: str = "rand",
+) -> list[str]:
+    """A load curve as rows of a table: depths and rates, three trials of each level, 1 % apart;
+    latency follows from the closed loop."""
+    return [
+        f"{cluster},{target},{workload},read,randread,4k,1,{depth},60,{rate:.0f},"
+        f"{depth / rate * 1000:.4f}"
+        for depth, iops in levels
+        for rate in (times * iops * share for share in (0.99, 1.0, 1.01))
+    ]
+
+
+@pytest.fixture
+def imported(leadline: Leadline, tmp_path: Path) -> Callable[..., None]:
+    """Import rows of a table as runs `study` or, of several clusters, `study-CLUSTER`."""
+
+    def call(*lines: str, run: str = "study") -> None:
+        table = tmp_path / "table.csv"
+        table.write_text("\n".join((HEAD, *lines)) + "\n")
+        said = leadline("import", "table", table, "--run", run)
+        assert said.status == 0, said.err
+
+    return call
 
 
 @pytest.fixture

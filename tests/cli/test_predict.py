@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,45 +12,14 @@ from leadline.archive import layout
 from leadline.archive.records import RunStatus
 from leadline.archive.writer import RunWriter
 from leadline.plan.models import Cluster
-from tests.cli.conftest import Leadline, refused
-from tests.conftest import RECORDED, Said, unpack
+from tests.cli.conftest import Leadline, answer, refused, rows
+from tests.conftest import RECORDED, unpack
 from tests.golden.archive_builder import CREATED, make_run
 from tests.unit.archive.test_archive import SESSION
 
-HEAD = "cluster,target,workload,op,pattern,block_size,numjobs,iodepth,runtime_s,iops,lat_mean_ms"
 CEPH = RECORDED.parent / "ceph-multi-az"
 # A closed network of 100 us without load and four servers that saturates near 20,000 IOPS.
 SATURATING = ((1, 3200), (2, 6100), (4, 10700), (8, 15600), (16, 18300), (32, 19300))
-
-
-def rows(
-    cluster: str, levels: Sequence[tuple[int, float]], *, times: float = 1.0, target: str = "pool"
-) -> list[str]:
-    """Three trials of each level, 1 % apart; latency follows from the closed loop."""
-    return [
-        f"{cluster},{target},rand,read,randread,4k,1,{depth},60,{rate:.0f},"
-        f"{depth / rate * 1000:.4f}"
-        for depth, iops in levels
-        for rate in (times * iops * share for share in (0.99, 1.0, 1.01))
-    ]
-
-
-@pytest.fixture
-def imported(leadline: Leadline, tmp_path: Path) -> Callable[..., None]:
-    """Import rows of a table as runs `study` or, of several clusters, `study-CLUSTER`."""
-
-    def call(*lines: str, run: str = "study") -> None:
-        table = tmp_path / "table.csv"
-        table.write_text("\n".join((HEAD, *lines)) + "\n")
-        said = leadline("import", "table", table, "--run", run)
-        assert said.status == 0, said.err
-
-    return call
-
-
-def answer(said: Said) -> Any:
-    assert said.status == 0, said.err
-    return json.loads(said.out)
 
 
 def test_a_run_as_it_is(leadline: Leadline, imported: Callable[..., None]) -> None:

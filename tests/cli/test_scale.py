@@ -4,53 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import leadline as package
 from leadline.errors import LeadlineError
-from tests.cli.conftest import Leadline, refused
-from tests.conftest import RECORDED, Said
+from tests.cli.conftest import Leadline, answer, refused, rows
+from tests.conftest import RECORDED
 
-HEAD = "cluster,target,workload,op,pattern,block_size,numjobs,iodepth,runtime_s,iops,lat_mean_ms"
 # Throughput of one system that saturates near 4,000 IOPS.
 SATURATING = ((1, 1000), (2, 1900), (4, 3000), (8, 3800), (16, 4000), (32, 4050))
-
-
-def rows(
-    cluster: str, levels: Sequence[tuple[int, float]], *, times: float = 1, workload: str = "rand"
-) -> list[str]:
-    """Three trials of each level, 1 % apart; latency follows from the closed loop."""
-    return [
-        f"{cluster},pool,{workload},read,randread,4k,1,{depth},60,{rate:.0f},"
-        f"{depth / rate * 1000:.4f}"
-        for depth, iops in levels
-        for rate in (times * iops * share for share in (0.99, 1.0, 1.01))
-    ]
-
-
-@pytest.fixture
-def imported(leadline: Leadline, tmp_path: Path) -> Callable[..., None]:
-    """Import rows of a table as runs `study` or, of several clusters, `study-CLUSTER`."""
-
-    def call(*lines: str, run: str = "study") -> None:
-        table = tmp_path / "table.csv"
-        table.write_text("\n".join((HEAD, *lines)) + "\n")
-        said = leadline("import", "table", table, "--run", run)
-        assert said.status == 0, said.err
-
-    return call
-
-
-def answer(said: Said) -> Any:
-    assert said.status == 0, said.err
-    assert said.err == ""
-    return json.loads(said.out)
 
 
 def test_a_curve_with_its_peak_and_knee(leadline: Leadline, imported: Callable[..., None]) -> None:
