@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from collections.abc import Iterator
 
 import pytest
 
+from leadline.analysis.bottleneck.evidence import levels_evidence
 from leadline.analysis.comparison import By, within_run
 from leadline.analysis.predict.changes import parse_changes
 from leadline.analysis.predict.facts import METRICS, LeftOut
 from leadline.analysis.predict.predict import predict_against, predict_run
 from leadline.analysis.predict.prediction import count_within, validated_errors
+from leadline.analysis.predict.validate import MeasuredCurve, leave_levels
+from leadline.analysis.scaling.curves import load_curves
 from leadline.archive.reader import Run
 from leadline.judge import Judge
 from leadline.metrics import Metric, Op
@@ -54,6 +59,31 @@ def test_the_errors_are_made_again_from_the_recorded_runs(lab: Run, judge: Judge
         assert (one.cells, one.refused) == (kept.cells, kept.refused)
         for share, known in ((one.median, kept.median), (one.coverage, kept.coverage)):
             assert share == pytest.approx(known, abs=0.01)
+
+
+@pytest.mark.slow
+def test_curves_without_three_of_their_levels(lab: Run, judge: Judge) -> None:
+    """Every choice of three of six levels forecasts the others: rates are within their interval in
+    85 % of cells or more, and p99 within a factor of 1.5 in 80 %."""
+    held, near = [], []
+    for curve in load_curves(lab, judge(lab)[0]):
+        loads = [point.load.in_flight for point in curve.closed]
+        measured = MeasuredCurve(
+            curve=curve,
+            evidence=levels_evidence(lab, curve.target, curve.closed[0].figure.planned_workload),
+        )
+        sets = map(frozenset, itertools.combinations(loads, 3))
+        for attempt in leave_levels(measured, sets):
+            expected = attempt.projection.expected
+            rate, p99 = (attempt.point.usable(one) for one in (Metric.IOPS, Metric.LATENCY_P99))
+            if rate is not None and Metric.IOPS in expected:
+                held.append(expected[Metric.IOPS].low <= rate <= expected[Metric.IOPS].high)
+            if p99 is not None and Metric.LATENCY_P99 in expected:
+                near.append(1 / 1.5 <= expected[Metric.LATENCY_P99].value / p99 <= 1.5)
+    assert len(held) > 1200
+    assert len(near) > 1200
+    assert statistics.mean(held) >= 0.85
+    assert statistics.mean(near) >= 0.80
 
 
 @pytest.mark.slow
