@@ -214,6 +214,7 @@ class Cluster:
             "kube-controller-manager",
             parts.controller_manager(self.programs, at, self.kubeconfig(user)),
         )
+        self.run_part("namespaces", parts.namespaces(self.programs, self.kubeconfig()))
 
     def _node(self) -> None:
         at = self.folder
@@ -326,10 +327,15 @@ class Cluster:
         *,
         user: str = "admin",
         kind: str = "application/json",
+        accept: str = "application/json",
     ) -> Any:
         """One call of the API; JSON answers parsed. Refused, or OSError where nothing answers."""
         text = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": kind}
+        headers = {
+            "Authorization": f"Bearer {self.tokens[user]}",
+            "Content-Type": kind,
+            "Accept": accept,
+        }
         try:
             status, answer = self._exchange(method, path, text, headers)
         except http.client.HTTPException as fault:
