@@ -28,7 +28,7 @@ from tests.kubernetes.keeper import Keeper, NestFault
 
 NODE = parts.NODE
 _NODE_USER = f"system:node:{NODE}"
-# Go's garbage collector takes a large share of the processor time of an API server. Memory is there.
+# Go's garbage collector takes a large share of an API server's processor time; memory is there.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 # Joins in second_node.py only.
 SECOND_NODE_USER = f"system:node:{parts.SECOND_NODE}"
