@@ -268,7 +268,7 @@ def _kinds(cluster: Cluster) -> list[tuple[str, str, str]]:
             name = group["metadata"].get("name", "")
             for version in group["versions"]:
                 at = f"{name}/{version['version']}" if name else version["version"]
-                for kind in version["resources"]:
+                for kind in version.get("resources", ()):
                     plural = kind["resource"]
                     if "list" in kind["verbs"] and plural not in _BY_ITSELF:
                         found.setdefault((name, plural), (at, kind["responseKind"]["kind"], plural))
