@@ -262,7 +262,7 @@ def _asked(cluster: Cluster, path: str) -> Any:
 def _kinds(cluster: Cluster) -> list[tuple[str, str, str]]:
     """Group and version, kind and plural of all that can be listed, each kind once: an object is
     listed in every version of its group."""
-    found = {}
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
     for root in ("/api", "/apis"):
         for group in cluster.request(root, accept=_DISCOVERY)["items"]:
             name = group["metadata"].get("name", "")
