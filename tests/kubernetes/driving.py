@@ -270,7 +270,8 @@ def _kinds(cluster: Cluster) -> list[tuple[str, str, str]]:
                 at = f"{name}/{version['version']}" if name else version["version"]
                 for kind in version.get("resources", ()):
                     plural = kind["resource"]
-                    if "list" in kind["verbs"] and plural not in _BY_ITSELF:
+                    # A kind that is only served with its subresources has no verbs.
+                    if "list" in (kind.get("verbs") or ()) and plural not in _BY_ITSELF:
                         found.setdefault((name, plural), (at, kind["responseKind"]["kind"], plural))
     return list(found.values())
 
