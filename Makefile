@@ -59,7 +59,7 @@ test-ceph:
 test-kubernetes:
 	@scripts/setup.sh test
 	@scripts/kubernetes-parts.sh
-	scripts/test-real.sh -n 2 --dist loadfile --no-loadscope-reorder -m "not deep" tests/kubernetes
+	scripts/test-real.sh -n 3 --dist loadfile --no-loadscope-reorder -m "not deep" tests/kubernetes
 
 check:
 	uv run --frozen ruff check .

@@ -54,10 +54,17 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
-# Files of long tests that share nothing but the session's lab: any worker may take any of them.
+# Files of long tests that share nothing but the session's lab or cluster, except within a class:
+# any worker may take any of them.
 _APART = (
     "tests/docs/test_guides.py",
     "tests/docs/test_readme.py",
+    "tests/kubernetes/test_failures.py",
+    "tests/kubernetes/test_interrupt.py",
+    "tests/kubernetes/test_matrix.py",
+    "tests/kubernetes/test_pod_security.py",
+    "tests/kubernetes/test_restricted_user.py",
+    "tests/kubernetes/test_virtual_machines.py",
     "tests/real/test_ceph_failures.py",
     "tests/real/test_ceph_targets.py",
     "tests/real/test_fleet.py",
@@ -75,7 +82,10 @@ def _part(nodeid: str) -> str:
     # They share a browser and a page of each kind.
     if file.startswith("tests/browser/"):
         return "browser"
-    return nodeid if file in _APART else file
+    if file not in _APART:
+        return file
+    name = nodeid.partition("::")[2].partition("[")[0]
+    return f"{file}::{name.partition('::')[0]}" if "::" in name else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:

@@ -10,6 +10,7 @@ Environment: SERVER, TOKEN, AUTHORITY (file), FOLDER, DELETE_DELAY_S.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -17,10 +18,9 @@ import ssl
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 CLASS, PROVISIONER = "block", "leadline-lab/block"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -41,26 +41,34 @@ def size_bytes(quantity: str) -> int:
 
 
 class Api:
-    """The API server over plain HTTPS."""
+    """The API server over plain HTTPS. One connection serves all requests: most of the time of a
+    short request would go into a new one, at both ends."""
 
     def __init__(self) -> None:
-        self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}),
-            urllib.request.HTTPSHandler(
-                context=ssl.create_default_context(cafile=os.environ["AUTHORITY"])
-            ),
-        )
+        self._server = urlsplit(os.environ["SERVER"])
+        self._context = ssl.create_default_context(cafile=os.environ["AUTHORITY"])
+        self._connection: http.client.HTTPSConnection | None = None
 
     def __call__(self, method: str, path: str, body: Object | None = None) -> Object:
+        """The answer; OSError where there is none, or where it is an error."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        request = urllib.request.Request(
-            os.environ["SERVER"] + path,
-            data=None if body is None else json.dumps(body).encode(),
-            method=method,
-            headers={"Authorization": f"Bearer {os.environ['TOKEN']}", "Content-Type": kind},
+        headers = {"Authorization": f"Bearer {os.environ['TOKEN']}", "Content-Type": kind}
+        connection = self._connection or http.client.HTTPSConnection(
+            self._server.hostname or "", self._server.port, timeout=20, context=self._context
         )
-        with self._opener.open(request, timeout=20) as answer:
-            parsed: Object = json.load(answer)
+        self._connection = None
+        text = None if body is None else json.dumps(body).encode()
+        try:
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+            said = answer.read()
+        except (OSError, http.client.HTTPException) as fault:
+            connection.close()
+            raise ConnectionError(f"{method} {path}: {fault!r}") from fault
+        self._connection = connection
+        if answer.status >= 400:
+            raise OSError(f"{method} {path}: {answer.status} {said[:500].decode()}")
+        parsed: Object = json.loads(said)
         return parsed
 
 

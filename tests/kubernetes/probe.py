@@ -96,7 +96,8 @@ def _kernel_lacks() -> list[str]:
                 found.append(f"{what}: {told.stderr.strip()}")
     if not list(Path("/dev").glob("loop-control")):
         found.append("/dev/loop-control: no loop devices")
-    probe = "leadline-lab-probe"
+    # Workers of pytest-xdist probe at the same time.
+    probe = f"leadline-lab-probe-{os.getpid()}"
     try:
         parts.make_cgroups(probe)
     except OSError as fault:

@@ -495,29 +495,3 @@ def test_a_node_that_falls_silent_is_reported_and_cleaned_when_it_is_back(
     assert ours(cluster) == []
     assert "nothing was left behind" in leadline("clean").out
     assert everything(cluster).keys() == before.keys()
-
-
-# --- a cluster whose runtime gives raw devices to root only ---------------------------------------
-
-
-@pytest.fixture(scope="module")
-def rootful(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("rootful")
-    with Cluster(cluster.programs, folder, device_ownership=False) as other:
-        classes.apply(other)
-        yield other
-
-
-def test_raw_devices_of_root_are_measured_by_root(rootful: Cluster, tmp_path: Path) -> None:
-    leadline = Leadline(cluster=rootful, folder=tmp_path)
-    with nothing_left(rootful):
-        leadline("run", leadline.plan(RAW)).answered()
-    (runners,) = (leadline.run / "trials").glob("*/runners.json")
-    assert json.loads(runners.read_text())["runners"][0]["user"] == 0
-
-
-def test_pod_security_that_takes_no_root_is_reported(rootful: Cluster, tmp_path: Path) -> None:
-    leadline = Leadline(cluster=rootful, folder=tmp_path)
-    with space(rootful, "strict"):  # enforces `restricted`
-        ended = refused_in(leadline, "strict")
-    says(ended.failed("kubernetes-failed", 4), "PodSecurity", "restricted", "runAsNonRoot")

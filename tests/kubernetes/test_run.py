@@ -6,11 +6,13 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leadline.targets.base import SETTLE_S
 from tests.kubernetes import classes, images
 from tests.kubernetes.cluster import NODE, Cluster
 from tests.kubernetes.driving import (
@@ -46,7 +48,8 @@ class Measured:
 @pytest.fixture(scope="module")
 def measured(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """Two classes in one run, whose pods are a namespace's own."""
-    leadline = Leadline(cluster=cluster, folder=tmp_path_factory.mktemp("both"))
+    folder = tmp_path_factory.mktemp("both")
+    leadline = Leadline(cluster=cluster, folder=folder, rests=True)
     before = settled(cluster)
     ended = leadline("run", leadline.plan(*BOTH, **TWICE), "--format", "json")
     return Measured(leadline=leadline, ended=ended, changes=changes(before, everything(cluster)))
@@ -126,6 +129,15 @@ class TestOneCommand:
             else:
                 assert trial["extent"]["filesystem"] != ""
                 assert trial["extent"]["allocated_bytes"] >= 64 * MIB
+
+    def test_the_first_trial_begins_five_seconds_after_the_last_write(
+        self, measured: Measured
+    ) -> None:
+        prefills = (measured.path / "prefill").glob("*/fio.json")
+        written_s = max(json.loads(path.read_text())["timestamp_ms"] for path in prefills) / 1e3
+        starts = [trial["started_at"] for trial in measured.leadline.trials()]
+        began_s = min(datetime.fromisoformat(start).timestamp() for start in starts)
+        assert began_s - written_s > SETTLE_S - 1e-3
 
     def test_the_cluster_is_in_the_archive(self, measured: Measured, tmp_path: Path) -> None:
         page = tmp_path / "x.md"

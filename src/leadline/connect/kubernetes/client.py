@@ -352,17 +352,22 @@ def if_allowed(ask: Callable[[], Answer]) -> Answer | None:
 
 
 _POLL_PAUSE_S = 0.5
+# Most objects come or go within a few seconds: the first looks follow each other closely.
+_FIRST_PAUSE_S = 0.1
+_PAUSE_SHARE = 0.1
 
 
 def poll(
     bound_s: float, go_on: Callable[[], None], pause_s: float = _POLL_PAUSE_S
 ) -> Iterator[None]:
-    """Yield now, then after each pause until `bound_s` seconds have passed. `go_on` raises where
-    the user asked to stop."""
-    end = time.monotonic() + bound_s
+    """Yield now, then after each pause until `bound_s` seconds have passed. A pause is a tenth of
+    the time so far, at least 0.1 s and at most `pause_s`. `go_on` raises where the user asked to
+    stop."""
+    began = time.monotonic()
     while True:
         go_on()
         yield
-        if time.monotonic() > end:
+        so_far_s = time.monotonic() - began
+        if so_far_s > bound_s:
             return
-        time.sleep(pause_s)
+        time.sleep(min(pause_s, max(_FIRST_PAUSE_S, _PAUSE_SHARE * so_far_s)))
