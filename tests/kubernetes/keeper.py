@@ -80,6 +80,7 @@ class Keeper:
     @property
     def namespace_pid(self) -> int:
         """A process of the nest's network namespace, as the host counts."""
+        self.run(["true"])  # Its answer shows that the namespaces are made.
         pid = self._process.pid
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 

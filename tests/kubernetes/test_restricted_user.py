@@ -150,8 +150,9 @@ def test_the_admin_of_a_namespace_needs_no_rights_on_nodes_and_classes(
     ):
         plan = leadline.plan("files=storageclass:fast?size=96Mi", cluster={"namespace": "theirs"})
         ended = leadline("run", plan).answered()
-        # It may not see volumes, and so does not wait for their end.
-        cluster.until("the volume's end", lambda: ours(cluster) == [])
+        # It may not see volumes, and so does not wait for their end. The attacher's waits between
+        # attempts grow to 5 minutes.
+        cluster.until("the volume's end", lambda: ours(cluster) == [], bound_s=400)
     assert "may not read the StorageClass 'fast'" in ended.err
     (trial,) = leadline.trials()
     assert trial["status"] == "completed"

@@ -7,7 +7,8 @@ that a changed CRUSH map can be placed that no OSD map fits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _32_BITS = 0xFFFFFFFF
@@ -82,6 +83,28 @@ def hash_pair(a: int, b: int) -> int:
     x, a, mixed = _mix(x, a, mixed)
     b, y, mixed = _mix(b, y, mixed)
     return mixed
+
+
+def hash_name(name: str) -> int:
+    """Return the hash of an object's name in 32 bits: ceph_str_hash_rjenkins
+    (src/common/ceph_hash.cc)."""
+    key = name.encode()
+    a = b = 0x9E3779B9
+    c = 0
+    whole = len(key) // 12 * 12
+    for at in range(0, whole, 12):
+        x, y, z = (int.from_bytes(key[at + part : at + part + 4], "little") for part in (0, 4, 8))
+        a, b, c = _mix(a + x & _32_BITS, b + y & _32_BITS, c + z & _32_BITS)
+    rest = key[whole:]
+    x, y, z = (int.from_bytes(rest[part : part + 4], "little") for part in (0, 4, 8))
+    # The lowest byte of the last word is that of the length.
+    a, b, c = a + x & _32_BITS, b + y & _32_BITS, c + (z << 8) + len(key) & _32_BITS
+    return _mix(a, b, c)[2]
+
+
+def count_objects(names: Iterable[str], pg_num: int) -> Mapping[int, int]:
+    """Count the objects of each placement group of a pool, by their names."""
+    return Counter(stable_mod(hash_name(name), pg_num) for name in names)
 
 
 def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:

@@ -240,7 +240,7 @@ def load_facts(path: Path) -> FactsFile:
         take_errors(error, faults, _keys_at)
         raise FactsInvalid(faults) from error
     for name, cluster in found.clusters.items():
-        for target in {*cluster.targets, *found.targets}:
+        for target in sorted({*cluster.targets, *found.targets}):
             merged = found.target(name, target)
             try:
                 TargetFacts.model_validate(merged.known if merged else {})

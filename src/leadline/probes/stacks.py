@@ -43,6 +43,7 @@ def parse_image_info(text: str) -> dict[str, str]:
             "stripe_unit_bytes": row.get("stripe_unit", ""),
             "stripe_count": row.get("stripe_count", ""),
             "data_pool": row.get("data_pool", ""),
+            "block_name_prefix": row.get("block_name_prefix", ""),
             "features": ",".join(map(str, row.get("features", ()))),
         }
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -13,9 +13,11 @@ from leadline.analysis.explain.effects import find_effects
 from leadline.analysis.explain.explain import explain
 from leadline.analysis.explain.facts import Explanation
 from leadline.analysis.explain.systems import (
+    ImageObjects,
     Network,
     SystemFacts,
     find_pool_facts,
+    image_objects,
     summarise_network,
 )
 from leadline.analysis.workloads import duration_differences, workload_differences
@@ -140,6 +142,7 @@ def conditions(
                     given=given[at],
                     groups=groups[at],
                     client=client_place(sides[at], dumps[at], clusters[at], target),
+                    image=image_below(sides[at], subject),
                 )
                 for at, target in enumerate(pair)
             )
@@ -250,6 +253,17 @@ def placement_groups(side: Side, dumps: Dumps) -> Mapping[int, Sequence[Placemen
     return {
         pool: groups for pool, groups in start.items() if set(end.get(pool, groups)) == set(groups)
     }
+
+
+def image_below(side: Side, subject: str) -> ImageObjects | None:
+    """Return the objects of the image that all load of a target goes to."""
+    target = side.targets[subject]
+    if any(cell.workload.clients > 1 for cell in side.run.plan.cells_of(target)):
+        return None  # each client may have an image of its own
+    try:
+        return image_objects(side.run.stacks.get(target, ()))
+    except LeadlineError:
+        return None  # the page reports it
 
 
 def client_place(

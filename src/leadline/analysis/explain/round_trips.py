@@ -161,11 +161,20 @@ def network_time_s(
         least = min(one.least_s for one in low)
         most = max(one.most_s for one in high)
     else:
-        draws = (objects, None if pool.placement else pool.pgs)
-        share = _NORMAL * math.sqrt(sum(1 / number for number in draws if number))
+        share = _NORMAL * math.sqrt(_sampled(pool, objects))
         least = min(max(one.least_s, one.floor_s - share * one.deviation_s) for one in low)
         most = max(min(one.most_s, one.floor_s + share * one.deviation_s) for one in high)
     return Estimate(value=value, low=min(least, value), high=max(most, value))
+
+
+def _sampled(pool: PoolFacts, objects: int | None) -> float:
+    """Return the variance of the mean of `objects` of a pool (None: many) in variances of one."""
+    drawn = 0.0 if pool.placement else 1 / (pool.pgs or 1)
+    if objects is None:
+        return drawn
+    # All objects of an image are no sample of it (correction for finite populations).
+    known = 1 / pool.objects if pool.objects else 0.0
+    return drawn + max(0.0, 1 / objects - known)
 
 
 def find_cost(

@@ -134,7 +134,7 @@ def _traced_requests(samples: Sequence[BlockSample | MissedBlock]) -> Mapping[st
             lost=sizes[name].lost if name in sizes else 0,
             missed=tuple(dict.fromkeys((*missed.get(name, ()), *all_devices))),
         )
-        for name in {*sizes, *missed}
+        for name in sorted({*sizes, *missed})
     }
 
 

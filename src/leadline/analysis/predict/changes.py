@@ -266,7 +266,7 @@ def _with_pool(system: System, changes: Changes) -> System:
         size_or_place
         != (before.size, before.k, before.pgs, before.places, before.apart, before.zones)
     ):
-        pool = replace(pool, placement=())
+        pool = replace(pool, placement=(), objects=None)
     found = replace(system, pool=pool)
     moved = changes.nodes is not None or changes.osds is not None
     if moved or changes.failure_domain is not None:
@@ -305,7 +305,7 @@ def _with_places(system: System, pool: PoolFacts) -> System:
     places = counts.get(pool.failure_domain or "") if pool.zones == 1 else None
     if places is not None and places != pool.places:
         pool = replace(pool, places=places, shares=(), client=None)
-    return replace(system, pool=replace(pool, placement=()))
+    return replace(system, pool=replace(pool, placement=(), objects=None))
 
 
 def _check_places(system: System, pool: PoolFacts) -> None:

@@ -14,6 +14,7 @@ from leadline.analysis.comparison import Side
 from leadline.analysis.explain.conditions import (
     client_place,
     dumps_of,
+    image_below,
     measured_network,
     placement_groups,
 )
@@ -123,6 +124,7 @@ def system_of(run: Run, target: str) -> System:
             given=given,
             groups=placement_groups(side, dumps),
             client=client_place(side, dumps, inventory, planned),
+            image=image_below(side, target),
         ),
         given,
     )

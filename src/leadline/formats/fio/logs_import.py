@@ -279,7 +279,7 @@ def _histograms(jobs: Mapping[int, _Logs]) -> Mapping[Op, Latency]:
     if len(known) < len(parts) or len({part.unit_ns for part in known}) != 1:
         return {}
     found: dict[Op, Latency] = {}
-    for op in {op for part in known for op in part.histograms}:
+    for op in dict.fromkeys(op for part in known for op in part.histograms):
         merged = LatencyHistogram.merged(
             [part.histograms[op] for part in known if op in part.histograms]
         )

@@ -177,13 +177,15 @@ def _remedy(comparison: Comparison, cells: Sequence[ComparedCell]) -> list[str]:
     counts = Counter(
         code
         for cell in cells
-        for code in {
-            mark.code
-            for figure in (cell.baseline, cell.candidate)
-            if figure
-            for mark in figure.finding_marks
-            if mark.severity is not Severity.INFO
-        }
+        for code in sorted(
+            {
+                mark.code
+                for figure in (cell.baseline, cell.candidate)
+                if figure
+                for mark in figure.finding_marks
+                if mark.severity is not Severity.INFO
+            }
+        )
     )
     for code, count in counts.most_common(1):
         sides = (comparison.baseline, comparison.candidate)

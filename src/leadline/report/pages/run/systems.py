@@ -41,7 +41,15 @@ from leadline.text import percent
 from leadline.units import format_latency, format_size
 
 # Facts of other columns, or about the place alone.
-_LEFT_OUT = ("type", "size_bytes", "connection", "admin_socket", "mount_point", "offset_bytes")
+_LEFT_OUT = (
+    "type",
+    "size_bytes",
+    "block_name_prefix",
+    "connection",
+    "admin_socket",
+    "mount_point",
+    "offset_bytes",
+)
 _SHOWN_NAMES = 4
 
 
