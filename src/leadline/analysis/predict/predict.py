@@ -11,6 +11,7 @@ from functools import cache
 from leadline import errors
 from leadline.analysis.bottleneck.evidence import levels_evidence
 from leadline.analysis.comparison import Side
+from leadline.analysis.explain.round_trips import network_time_s
 from leadline.analysis.predict.calibrate import Calibration, calibrate, forecast
 from leadline.analysis.predict.changes import Changes, apply
 from leadline.analysis.predict.expected import ExpectedRate, expected_rates
@@ -29,7 +30,7 @@ from leadline.analysis.predict.prediction import (
     validated_errors,
 )
 from leadline.analysis.predict.shifts import shift_between
-from leadline.analysis.predict.system import System, bound_of, system_of
+from leadline.analysis.predict.system import System, bound_of, is_streaming, system_of
 from leadline.analysis.predict.validate import MeasuredCurve, forecast_errors, validate
 from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
 from leadline.analysis.workloads import block_bytes
@@ -176,6 +177,11 @@ def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
                 evidence=levels_evidence(run, curve.target, first.figure.planned_workload),
                 cluster=target.place or target.cluster or run.id,
                 system=target.subject or target.name,
+                network_s=_network_s(
+                    system_of(run, target.name),
+                    curve.op,
+                    block_bytes(run.plan.cells[first.cell].workload),
+                ),
             )
             curves.append(one)
             runs[id(one)] = run
@@ -257,7 +263,7 @@ def _forecast_curve(
     evidence = levels_evidence(run, curve.target, planned)
     size, objects = block_bytes(workload), _objects(workload, planned=not run.plan.imported)
     share = _read_share(workload)
-    found = calibrate(curve, evidence)
+    found = calibrate(curve, evidence, _network_s(before, curve.op, size))
 
     def shift(point: LoadPoint) -> Shift:
         return shift_between(
@@ -367,6 +373,14 @@ def _loads_between(curve: LoadCurve) -> Iterator[int]:
         factor = (high / low) ** (1 / (_BETWEEN + 1))
         found = {round(low * factor**step) for step in range(1, _BETWEEN + 1)}
         yield from sorted(found - {low, high})
+
+
+def _network_s(system: System, op: Op, block_bytes: float | None) -> float:
+    """Return the time of an I/O's messages between places, 0 where it is unknown."""
+    if system.pool is None or system.network is None or op not in (Op.READ, Op.WRITE):
+        return 0.0
+    streaming = is_streaming(block_bytes)
+    return network_time_s(op, system.pool, system.network, streaming=streaming).value
 
 
 def _most_iops(curve: LoadCurve) -> float | None:
