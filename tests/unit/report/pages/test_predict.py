@@ -14,7 +14,8 @@ from leadline.metrics import Metric
 from leadline.report.document import DeltaChart, Document, LineChart, Section, Table, Tiles
 from leadline.report.pages.predict import words
 from leadline.report.pages.predict.charts import change_panels, curve_panels
-from leadline.report.pages.predict.page import predict_document, predict_headline
+from leadline.report.pages.predict.page import predict_document
+from leadline.report.pages.predict.summary import predict_headline
 from leadline.report.render import html, terminal
 from tests.unit.report.pages.predictions import (
     CHANGES,
