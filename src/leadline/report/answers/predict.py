@@ -102,8 +102,8 @@ class ExpectedRateOutput(CellOutput):
 
 class PredictAskedOutput(Output):
     """The request: `set` are the changes, `against` the system that is compared with the forecast,
-    `cluster` the one that is calibrated. `inventory` is the folder of --from-inventory, `leave` what
-    --validate leaves out; null without the option."""
+    `cluster` the one that is calibrated. `inventory` is the folder of --from-inventory, `leave`
+    what --validate leaves out; null without the option."""
 
     set: list[str]
     cluster: str | None

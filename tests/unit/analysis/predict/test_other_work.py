@@ -108,5 +108,5 @@ def test_the_record_size_of_a_dataset_is_that_of_its_dump(tmp_path: Path) -> Non
     assert system_of(Run(tmp_path), "tank").record_bytes is None
     folder = tmp_path / layout.target_folder("001", 0)
     layout.make_folders(folder)
-    (folder / "zfs-get.txt").write_bytes((ZFS / "on-rbd-zfs_get_Hp.txt").read_bytes())
-    assert system_of(Run(tmp_path), "tank").record_bytes == 131072
+    (folder / "zfs-get.txt").write_bytes((ZFS / "zfs-get-Hp-all.txt").read_bytes())
+    assert system_of(Run(tmp_path), "tank").record_bytes == 4 << 20

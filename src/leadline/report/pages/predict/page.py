@@ -9,7 +9,15 @@ from leadline.analysis.predict.facts import Bound, Forecast, ForecastError, Laye
 from leadline.analysis.predict.prediction import Prediction
 from leadline.archive.reader import Run
 from leadline.metrics import Metric
-from leadline.report.cells import bullets, count, number, number_column, records_table, section, word
+from leadline.report.cells import (
+    bullets,
+    count,
+    number,
+    number_column,
+    records_table,
+    section,
+    word,
+)
 from leadline.report.document import Cell, Document, Section
 from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.predict.summary import front_blocks, predict_headline, summary_sentences
@@ -104,7 +112,9 @@ def _bounds_section(prediction: Prediction) -> Section:
         ("operation", lambda row: op_text(row[0].op)),
         ("system", lambda row: "changed" if row[2] else "as it is") if prediction.changed else None,
         (number_column("capacity", unit="IOPS"), lambda row: _capacity(row[1])),
-        (number_column("bandwidth", unit="MiB/s"), lambda row: _bandwidth(row[1])),
+        (number_column("bandwidth", unit="MiB/s"), lambda row: _bandwidth(row[1]))
+        if any(bound.capacity_bps is not None for _, bound, _ in rows)
+        else None,
         ("of", lambda row: _station(row[1].capacity_of)),
         (number_column("least mean latency"), lambda row: _floor(row[1])),
         ("largest part", lambda row: _station(row[1].floor_of)),

@@ -138,9 +138,7 @@ def _workload(forecasts: Sequence[Forecast]) -> str:
 
 def _says_more(forecasts: Sequence[Forecast]) -> bool:
     """Whether the I/Os in flight are not those in the names of the levels."""
-    names = (
-        (re.search(r"\d*$", one.level), one.in_flight) for one in forecasts if one.in_flight
-    )
+    names = ((re.search(r"\d*$", one.level), one.in_flight) for one in forecasts if one.in_flight)
     return any(number is None or number[0] != f"{in_flight}" for number, in_flight in names)
 
 
