@@ -126,9 +126,9 @@ def test_every_kind_of_target_is_measured_and_left_as_it_was(
 
 FILES = """[global]
 numjobs=2
-nrfiles=100
+nrfiles=50
 filesize=4k
-size=400k
+size=200k
 filename_format=small.$jobnum.$filenum
 openfiles=1
 file_service_type=sequential
