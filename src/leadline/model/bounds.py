@@ -65,6 +65,7 @@ class Task(StrEnum):
     METADATA = "metadata"
     TARGET_COMMAND = "target-command"
     RECEIVE_RECORD = "receive-record"
+    LAB_LINK = "lab-link"
     COMMIT_FLASH = "commit-flash"
     COMMIT_DISK = "commit-disk"
     COMMIT_MEMORY = "commit-memory"

@@ -157,8 +157,9 @@ class ForecastError:
 
     An error is |expected - measured| / measured: `mean`, `median`, 90th percentile and worst over
     `cells`. `coverage` is the share of them whose measurement is within the 90 % interval.
-    `refused` cells had bounds only; the numbers are None where all had. `source` names the runs or
-    the published curves.
+    `refused` cells had bounds only; the numbers are None where all had. `by_repeats` is the mean
+    error that the scatter of the repeats leaves to a perfect forecast, None without repeats.
+    `source` names the runs or the published curves.
     """
 
     source: str
@@ -171,6 +172,7 @@ class ForecastError:
     p90: float | None
     worst: float | None
     coverage: float | None
+    by_repeats: float | None = None
 
 
 # Findings of `leadline predict`, which are not audit rules. Each has a page docs/rules/CODE.md.

@@ -252,6 +252,7 @@ def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
             load=last.load,
             objects=_objects(workload, planned=not runs[id(source)].plan.imported),
             read_share=_read_share(workload),
+            most_iops=_most_iops(source.curve),
         )
 
     names = tuple(dict.fromkeys(side.run.id for side in sides))
@@ -333,6 +334,7 @@ def _forecast_curve(
             load=point.load,
             objects=objects,
             read_share=share,
+            most_iops=_most_iops(curve),
         )
 
     now, then = (
@@ -430,6 +432,11 @@ def _loads_between(curve: LoadCurve) -> Iterator[int]:
         factor = (high / low) ** (1 / (_BETWEEN + 1))
         found = {round(low * factor**step) for step in range(1, _BETWEEN + 1)}
         yield from sorted(found - {low, high})
+
+
+def _most_iops(curve: LoadCurve) -> float | None:
+    rates = (point.usable(Metric.IOPS) for point in curve.closed)
+    return max((rate for rate in rates if rate), default=None)
 
 
 def _objects(workload: Workload, *, planned: bool) -> int | None:

@@ -116,7 +116,7 @@ def forecast_errors(
     """Compare forecasts with what was measured, for each metric with a forecast or a refusal."""
     found = []
     for metric in METRICS:
-        errors, inside, refused = [], 0, 0
+        errors, scatter, inside, refused = [], [], 0, 0
         for attempt in attempts:
             measured = attempt.point.usable(metric)
             expected = attempt.projection.expected.get(metric)
@@ -127,6 +127,7 @@ def forecast_errors(
                 continue
             errors.append(abs(expected.value - measured) / measured)
             inside += expected.low <= measured <= expected.high
+            scatter.append(attempt.point.trials(metric))
         if not errors and not refused:
             continue
         found.append(
@@ -141,6 +142,21 @@ def forecast_errors(
                 p90=float(np.quantile(errors, 0.9)) if errors else None,
                 worst=max(errors, default=None),
                 coverage=inside / len(errors) if errors else None,
+                by_repeats=_error_by_repeats(scatter),
             )
         )
     return tuple(found)
+
+
+def _error_by_repeats(cells: Iterable[Sequence[float]]) -> float | None:
+    """Return the mean |error| of a perfect forecast of the medians of the cells' trials.
+
+    Of n normal values with the standard deviation s, the median has the variance
+    pi s^2 / (2 n + pi - 2) (right for 1 and for many, 2 % too low for 3), and the mean of |x| is
+    sqrt(2 / pi) standard deviations. s is that of all cells together, relative to their means.
+    """
+    repeated = [values for values in cells if len(values) > 1]
+    if not repeated:
+        return None
+    relative = np.sqrt(np.mean([np.var(one, ddof=1) / np.mean(one) ** 2 for one in repeated]))
+    return float(relative * np.mean([np.sqrt(2 / (2 * len(one) + np.pi - 2)) for one in repeated]))

@@ -73,7 +73,8 @@ class ForecastOutput(CellOutput):
 
 class ForecastErrorOutput(Output):
     """Errors of forecasts of cells that the model did not see: |expected - measured| / measured,
-    null where all were refused. `coverage` is the share of them within the interval."""
+    null where all were refused. `coverage` is the share of them within the interval, `by_repeats`
+    the mean error that the scatter of repeats leaves to a perfect forecast."""
 
     source: str
     left_out: str
@@ -85,6 +86,7 @@ class ForecastErrorOutput(Output):
     p90: float | None
     worst: float | None
     coverage: float | None
+    by_repeats: float | None
 
 
 class ExpectedRateOutput(CellOutput):

@@ -216,6 +216,10 @@ def _error_section(errors: Sequence[ForecastError]) -> Section:
         (number_column("90 % within"), lambda one: _percent(one.p90)),
         (number_column("worst"), lambda one: _percent(one.worst)),
         (number_column("in the interval"), lambda one: _percent(one.coverage)),
+        (
+            number_column("by repeats", rank=1),
+            lambda one: number(one.by_repeats, percent_text, "no repeats"),
+        ),
         caption="Errors of forecasts: |expected - measured| / measured, cells left out",
     )
     return section("Errors of forecasts", "validation", found if errors else None)
