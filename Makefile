@@ -39,14 +39,18 @@ test-code:
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real
 
+# The files of long tests: to collect all tests takes each worker many seconds of processor time.
+THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|^@given' --include='test_*.py' tests))
+SLOW = $(sort $(shell grep -rl 'mark\.slow' --include='test_*.py' tests))
+
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest -m "thorough and not deep" -n 2 tests/unit tests/cli tests/real
+	uv run --frozen pytest --hypothesis-profile=thorough -m "(thorough or hypothesis) and not deep" -n 2 $(THOROUGH)
 
-# Files whose slow tests need no cluster. The other slow tests are those of `test-ceph`.
-WITHOUT_CLUSTER := tests/contract tests/unit tests/docs/test_guides.py tests/docs/test_forecast_errors.py \
+# Those that need no cluster. The other slow tests are those of `test-ceph`.
+WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \
 	$(patsubst %,tests/real/test_%.py,device_safety fleet fleet_hosts guard hosts hosts_run hung_mount \
-	lab_network run stacks sweep zfs_stream)
+	lab_network run stacks sweep zfs_stream),$(SLOW))
 
 test-slow:
 	@scripts/setup.sh test
@@ -54,7 +58,7 @@ test-slow:
 
 test-ceph:
 	@scripts/setup.sh test
-	scripts/test-real.sh -n 2 --dist loadfile -m "slow and not kubernetes" $(WITHOUT_CLUSTER:%=--ignore=%)
+	scripts/test-real.sh -n 2 --dist loadfile -m slow $(filter-out tests/kubernetes/% $(WITHOUT_CLUSTER),$(SLOW))
 
 test-kubernetes:
 	@scripts/setup.sh test

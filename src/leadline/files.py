@@ -157,7 +157,7 @@ def prefix(purpose: str) -> str:
 def remove_abandoned() -> list[Path]:
     """Remove the folders of this user's processes that are gone; which they were."""
     removed = []
-    for place in {SHORT, tempfile.gettempdir()}:
+    for place in sorted({SHORT, tempfile.gettempdir()}):
         for path in sorted(Path(place).glob("leadline-*-*-*")):
             match = _NAME.fullmatch(path.name)
             if match is None or path.is_symlink() or _alive(int(match[1])):

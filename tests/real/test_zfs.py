@@ -28,7 +28,7 @@ from leadline.targets import zfs_daemon
 from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
-from tests.real.zfs_here import answers, left_here, pools, tokens
+from tests.real.zfs_here import answers, left_here, pool_on_file, tokens
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 
@@ -59,29 +59,14 @@ class Users:
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
-    """On zfs-fuse, unless a ZFS runs here; the daemon is started and ended by the test."""
+    """On zfs-fuse, unless a ZFS runs here."""
     if os.geteuid() != 0 or find("zpool") is None:
         pytest.skip("needs root and ZFS (apt-get install zfs-fuse): ZFS is NOT tested here")
     folder = tmp_path_factory.mktemp("zfs")
-
-    def running() -> bool:
-        return answers("zpool", "list") or (
-            subprocess.run([str(find("zfs-fuse")), "-p", folder / "pid", "-m", "128"]) is None
-        )
-
-    wait_for(running)
-    pool = f"test{secrets.token_hex(4)}"
-    with (folder / "disk").open("wb") as disk:
-        disk.truncate(512 << 20)
-    sh(find("zpool"), "create", "-o", "cachefile=none", "-m", folder / "mnt", pool, folder / "disk")
-    try:
+    with pool_on_file(folder, 512 << 20) as pool:
         sh(find("zfs"), "create", f"{pool}/users")
         (folder / "mnt" / "users" / "precious").write_bytes(secrets.token_bytes(1 << 20))
         yield Users(pool=pool, folder=folder / "mnt")
-    finally:
-        wait_for(lambda: answers("zpool", "destroy", pool), 60)
-        if zfs_daemon.find_processes("zfs-fuse", folder) and not pools():
-            assert zfs_daemon.end("zfs-fuse", folder)
 
 
 @pytest.fixture(autouse=True)

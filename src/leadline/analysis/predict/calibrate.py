@@ -214,9 +214,9 @@ def forecast(calibration: Calibration, shift: Shift, in_flight: int) -> Projecti
     """
     after_load = in_flight if shift.in_flight is None else shift.in_flight
     refusals = [*shift.refusals]
-    for load in {in_flight, after_load}:
-        if not calibration.least / REACH <= load <= calibration.most * REACH:
-            refusals.append(Refusal.BEYOND_RANGE)
+    lowest, highest = calibration.least / REACH, calibration.most * REACH
+    if not all(lowest <= load <= highest for load in (in_flight, after_load)):
+        refusals.append(Refusal.BEYOND_RANGE)
     changed = replace(shift, in_flight=None) != _NO_SHIFT
     outside = not calibration.least <= after_load <= calibration.most
     if len(calibration.levels) < 3 and (changed or outside):

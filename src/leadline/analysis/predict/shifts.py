@@ -160,7 +160,8 @@ def _mixed(read: Shift, write: Shift, read_share: float) -> Shift:
         ),
         most_iops={
             station: inverse([part.most_iops[station] for part in parts])
-            for station in read.most_iops.keys() & write.most_iops.keys()
+            for station in read.most_iops
+            if station in write.most_iops
         },
         refusals=tuple(dict.fromkeys((*read.refusals, *write.refusals))),
     )

@@ -81,7 +81,7 @@ def line_plot(chart: LineChart) -> LinePlot:
 
 def lines_legend(charts: Sequence[LineChart]) -> tuple[tuple[str, str], ...]:
     """Explain the lines of charts next to each other, each once, in the order of the series."""
-    found = {item for chart in charts for item in line_plot(chart).legend}
+    found = dict.fromkeys(item for chart in charts for item in line_plot(chart).legend)
     order = {name: number for number, name in enumerate(charts[0].series)}
     return tuple(sorted(found, key=lambda item: order.get(item[1], len(order))))
 
