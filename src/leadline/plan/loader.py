@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from leadline.plan.checks import (
     check_has_workloads,
     check_matrix,
     check_names,
+    check_settings,
     check_trial_count,
     check_workload_targets,
     mappings,
@@ -58,6 +60,7 @@ from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toler
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
+from leadline.plan.settings import APPLIED_KINDS, Setting
 from leadline.plan.stop_rules import stop_faults
 from leadline.plan.target_url import TargetKind
 from leadline.plan.written_targets import written_targets
@@ -296,6 +299,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     check_workload_targets(raw, profiles, faults)
     check_has_workloads(raw, profiles, faults, profile_names())
     check_expansion(raw, forced, profiles, job_files, faults)
+    if plan_document is not None and not faults.found:
+        check_settings(plan_document, faults)
     if plan_document is not None:
         check_trial_count(plan_document, profiles, faults)
     if faults.found:
@@ -329,8 +334,31 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
     return document.model_copy(
-        update={"clusters": clusters, "guard": _located_guard(document.guard, base)}
+        update={
+            "clusters": clusters,
+            "guard": _located_guard(document.guard, base),
+            "settings": {
+                name: _located_setting(setting, base) for name, setting in document.settings.items()
+            },
+        }
     )
+
+
+def _located_setting(setting: Setting, base: Path) -> Setting:
+    """Programs that are written as relative paths are those next to the plan; a killed run is
+    cleaned from any folder."""
+    command = setting.command
+    if command is None:
+        return setting
+
+    def located(text: str) -> str:
+        program, *words = shlex.split(text)
+        if "/" in program:
+            program = str((base / program).absolute())
+        return shlex.join([program, *words])
+
+    texts = {key: located(getattr(command, key)) for key in ("apply", "read", "restore")}
+    return setting.model_copy(update={"command": command.model_copy(update=texts)})
 
 
 def _located_guard(guard: Guard | None, base: Path) -> Guard | None:
@@ -423,6 +451,8 @@ def _keys_at(path: KeyPath) -> list[str]:
         "vm": VmSettings,
         "boot": BootImage,
     }
+    if path[:1] == ("settings",):
+        below = {"settings": Setting, **APPLIED_KINDS}
     for part in path:
         if isinstance(part, str):
             model = below.get(part, model)
