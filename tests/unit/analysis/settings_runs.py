@@ -140,6 +140,35 @@ def study_of(
     return study_settings(run, tuple(figures), ())
 
 
+def some_study(folder: Path) -> SettingsStudy:
+    """A study with a gain for its price, one that costs too much, a loss and a refusal, of two
+    pools."""
+    settings = {
+        **SETTINGS,
+        "compression": {"pool": {"name": "compression_mode", "values": ["aggressive"]}},
+    }
+    effects = {
+        "high_client_ops": {Metric.IOPS: 1.25, Metric.STORAGE_CPU: 1.04, Metric.LATENCY_P99: 0.9},
+        "8G": {Metric.IOPS: 1.12, Metric.STORAGE_MEMORY: 1.9},
+        "2G": {Metric.IOPS: 0.85, Metric.STORAGE_MEMORY: 0.5},
+    }
+
+    def effect(target: Target, workload: str, metric: Metric) -> float:
+        factors = [effects.get(value, {}) for value in target.settings.values()]
+        return math.prod(one.get(metric, 1.0) for one in factors)
+
+    return study_of(
+        plan_of(folder, settings=settings, pools=("rep3", "rep2")),
+        effect,
+        failed=["rep2 compression=aggressive"],
+        problem=Problem(
+            code="setting-not-applied",
+            fact="compression_mode of pool rep2 is still none",
+            context=("set: aggressive",),
+        ),
+    )
+
+
 def _figure(
     metric: Metric, trials: list[str], values: list[float], marks: tuple[FindingMark, ...]
 ) -> MetricFigure:

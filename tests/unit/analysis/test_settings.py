@@ -134,7 +134,7 @@ def test_a_state_that_helps_some_cells_and_hurts_others(plan: Plan) -> None:
     assert [cell.verdict for cell in best.rates] == [Verdict.BETTER, *[Verdict.WORSE] * 3]
 
 
-def test_costs_that_nobody_measured_are_named(plan: Plan) -> None:
+def test_costs_without_a_source_are_named(plan: Plan) -> None:
     study = study_of(plan, faster(), costs=False)
     assert Metric.STORAGE_CPU in study.missing_costs
     assert Metric.STORAGE_MEMORY in study.missing_costs
