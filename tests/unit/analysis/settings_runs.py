@@ -18,7 +18,7 @@ from leadline.archive.records import Problem, TrialStatus
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Plan, Target
+from leadline.plan.models import Plan, Target, Trial
 
 SETTINGS: dict[str, Any] = {
     "mclock": {
@@ -94,12 +94,13 @@ def study_of(
     blocks = {
         metric: generator.normal(size=plan.repeats) * drift for metric in _LEVELS
     }
-    failed = set(failed)
+    failed, refused = set(failed), set(refused)
     mark = FindingMark(code="cache-served-reads", severity=Severity.ERROR)
     figures = []
     for number, cell in enumerate(plan.cells):
         trials = [trial for trial in plan.trials if trial.cell == number]
         done = [] if cell.target in failed else trials
+        marks = (mark,) if cell.target in refused else ()
         values = {
             metric: [
                 level
@@ -120,13 +121,12 @@ def study_of(
                 completed=len(done),
                 planned=len(trials),
                 metrics=tuple(
-                    _figure(
-                        metric,
-                        [trial.id for trial in done],
-                        values.get(metric, []),
-                        (mark,) if cell.target in refused else (),
-                    )
-                    for metric in METRICS
+                    _figure(metric, done, values.get(metric, []), marks) for metric in METRICS
+                ),
+                costs=tuple(
+                    _figure(metric, done, found, marks)
+                    for metric, found in values.items()
+                    if metric.is_cost and found
                 ),
             )
         )
@@ -170,13 +170,13 @@ def some_study(folder: Path) -> SettingsStudy:
 
 
 def _figure(
-    metric: Metric, trials: list[str], values: list[float], marks: tuple[FindingMark, ...]
+    metric: Metric, trials: list[Trial], values: list[float], marks: tuple[FindingMark, ...]
 ) -> MetricFigure:
     return MetricFigure(
         metric=metric,
         value=float(np.median(values)) if values else None,
         trials=tuple(
-            TrialValue(trial=trial, value=value)
+            TrialValue(trial=trial.id, value=value)
             for trial, value in zip(trials, values, strict=bool(values))
         ),
         finding_marks=marks,

@@ -107,7 +107,9 @@ def study_settings(
     front_costs = tuple(
         metric for metric in _FRONT if known and all(metric in one.costs for one in known)
     )
-    measured = {cell.metric for _, cell, _ in costs if cell.judgement.ratio is not None}
+    measured = {
+        cost.metric for figure in figures for cost in figure.costs if cost.value is not None
+    }
     weighed = tuple(
         replace(effect, front=front)
         for effect, front in zip(

@@ -329,7 +329,7 @@ def _interactions_section(study: SettingsStudy) -> Section:
             found,
             ("values", lambda one: word(f"{'='.join(one.first)} with {'='.join(one.second)}")),
             (Column(title="instead of", rank=3), _references),
-            (number_column("beyond both effects"), lambda one: _interaction(one)),
+            (number_column("beyond both effects"), _interaction),
             (number_column("interval", rank=2), lambda one: interval_text(one.change.interval)),
             ("verdict", lambda one: word(one.change.verdict.value)),
             (number_column("cells", rank=1), lambda one: count(one.change.cells)),
@@ -390,26 +390,27 @@ def _cells_table(study: SettingsStudy, metric: Metric) -> Table:
             ]
         )
     ]
-    of_cell: Callable[[Callable[[ComparedCell], object]], Callable[[_Row], object]] = (
-        lambda make: lambda row: make(row[1])
-    )
     return records_table(
         f"cells-{metric.value.replace('_', '-')}-table",
         rows,
         ("state", lambda row: word(row[0].state.name)),
-        ("target", of_cell(lambda cell: word(cell.target))),
-        ("workload", of_cell(lambda cell: word(cell.workload))),
-        (Column(title="level", rank=4), of_cell(lambda cell: word(level_name(cell.level)))),
-        ("op", of_cell(lambda cell: word(op_text(cell.op)))),
-        (number_column("present", rank=3), of_cell(lambda cell: _value(cell, cell.baseline))),
-        (number_column("state's", rank=2), of_cell(lambda cell: _value(cell, cell.candidate))),
-        (number_column("change"), of_cell(_change)),
-        (number_column("interval", rank=1), of_cell(_interval)),
-        ("verdict", of_cell(lambda cell: word(cell.verdict.value, _reasons(cell)))),
+        ("target", _of_cell(lambda cell: word(cell.target))),
+        ("workload", _of_cell(lambda cell: word(cell.workload))),
+        (Column(title="level", rank=4), _of_cell(lambda cell: word(level_name(cell.level)))),
+        ("op", _of_cell(lambda cell: word(op_text(cell.op)))),
+        (number_column("present", rank=3), _of_cell(lambda cell: _value(cell, cell.baseline))),
+        (number_column("state's", rank=2), _of_cell(lambda cell: _value(cell, cell.candidate))),
+        (number_column("change"), _of_cell(_change)),
+        (number_column("interval", rank=1), _of_cell(_interval)),
+        ("verdict", _of_cell(lambda cell: word(cell.verdict.value, _reasons(cell)))),
         caption=f"Change of the {metric_name(metric)} in each cell",
         filterable=True,
         choice=metric.value,
     )
+
+
+def _of_cell(make: Callable[[ComparedCell], Cell]) -> Callable[[_Row], Cell]:
+    return lambda row: make(row[1])
 
 
 def _value(cell: ComparedCell, figure: MetricFigure | None) -> Cell:
