@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from leadline.analysis.comparison import ComparedCell, OverallEffect
-from leadline.analysis.verdicts import Evidence, Judgement, Verdict
+from leadline.analysis.verdicts import Evidence, Verdict
 from leadline.metrics import STAGES, Op
-from leadline.stats.effects import Estimate
 from leadline.stats.overall import FEWEST, overall_effect
 
 _OPS = (Op.WRITE, Op.READ, Op.TRIM, Op.TOTAL, Op.SYNC, Op.TRANSACTION, *STAGES)
@@ -28,7 +27,13 @@ def overall_effects(
     for op, blocks, group in _groups([cell for cell in cells if _usable(cell)]):
         if len(group) < FEWEST:
             continue
-        effect = estimate_overall([cell.judgement for cell in group], between_runs)
+        shared, freedom = _shared_error(group, between_runs)
+        effect = overall_effect(
+            [math.log(cell.judgement.ratio or 1.0) for cell in group],
+            [_own_error(cell) for cell in group],
+            shared,
+            freedom,
+        )
         looks = max((one.judgement.looks for one in group if one.judgement.looks), default=None)
         interval = effect.interval(looks=looks)
         found.append(
@@ -42,18 +47,6 @@ def overall_effects(
             )
         )
     return tuple(found)
-
-
-def estimate_overall(judgements: Sequence[Judgement], between_runs: float = 0.0) -> Estimate:
-    """Estimate the mean log ratio of at least three cells with a ratio, as a sample of such
-    cells."""
-    shared, freedom = _shared_error(judgements, between_runs)
-    return overall_effect(
-        [math.log(judgement.ratio or 1.0) for judgement in judgements],
-        [_own_error(judgement) for judgement in judgements],
-        shared,
-        freedom,
-    )
 
 
 def without_totals(cells: Sequence[ComparedCell]) -> list[ComparedCell]:
@@ -84,19 +77,19 @@ def _usable(cell: ComparedCell) -> bool:
     return cell.rate and known
 
 
-def _own_error(judgement: Judgement) -> float:
+def _own_error(cell: ComparedCell) -> float:
     """Return the standard error of a cell without the part that all cells share; 0 where unknown:
     the variance between cells then includes it."""
-    estimate = judgement.estimate
-    if estimate is None or judgement.evidence is Evidence.ONE_NUMBER:
+    estimate = cell.judgement.estimate
+    if estimate is None or cell.judgement.evidence is Evidence.ONE_NUMBER:
         return 0.0
     return math.sqrt(max(estimate.error**2 - estimate.shared**2, 0.0))
 
 
-def _shared_error(judgements: Sequence[Judgement], between_runs: float) -> tuple[float, float]:
+def _shared_error(cells: Sequence[ComparedCell], between_runs: float) -> tuple[float, float]:
     """Return the standard error that runs add to all cells, and its degrees of freedom: the largest
     one that was estimated from several runs, else the one that is assumed."""
-    estimates = [judgement.estimate for judgement in judgements]
+    estimates = [cell.judgement.estimate for cell in cells]
     measured = [
         (estimate.shared, estimate.shared_freedom)
         for estimate in estimates

@@ -30,16 +30,24 @@ class TriedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The mean change over `cells` from the present state to another: `ratio` = state / present
-    with the interval that decides the verdict, at the `confidence` that the family of all states
-    needs. `p_adjusted` (Benjamini-Hochberg) is at most 5 % exactly for `better` and `worse`."""
+    """The mean change over `cells` from the present state to another. Its ratio is state / present,
+    tested over all states together."""
 
     cells: int
-    ratio: float
-    interval: tuple[float, float]
-    confidence: float
-    p_adjusted: float
-    verdict: Verdict
+    judgement: Judgement
+
+    @property
+    def ratio(self) -> float:
+        return self.judgement.ratio or 1.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval that decides the verdict; the ratio itself without one."""
+        return self.judgement.interval or (self.ratio, self.ratio)
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.judgement.verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from statistics import median
 
 from leadline.analysis.comparison import ComparedCell
-from leadline.analysis.settings.changes import mean_changes
+from leadline.analysis.settings.changes import combine_samples, common_blocks, mean_changes
 from leadline.analysis.settings.facts import Interaction, InteractionCell
 from leadline.analysis.verdicts import Pair, Sample, judge
 from leadline.metrics import Metric, Op
@@ -94,31 +92,10 @@ def _pairs(
         sides = [[sample for sample in side if sample is not None] for side in parts]
         if [len(side) for side in sides] != [len(above), len(below)]:
             continue
-        blocks = _common_blocks([sample for side in sides for sample in side])
+        blocks = common_blocks([sample for side in sides for sample in side])
         if len(blocks) > 1:
-            products = [_product(side, blocks, len(above) // 2) for side in sides]
-            yield place, Pair(metric=place[-1], candidate=products[0], baseline=products[1])
-
-
-def _common_blocks(samples: Sequence[Sample]) -> list[Hashable]:
-    return [
-        block
-        for block in samples[0].blocks
-        if all(block in sample.blocks for sample in samples[1:])
-    ]
-
-
-def _product(samples: Sequence[Sample], blocks: Sequence[Hashable], means: int) -> Sample:
-    """Multiply the trials of samples block by block; the geometric mean over `means` values of the
-    other settings."""
-    logs = [
-        {block: math.log(trial) for block, trial in zip(one.blocks, one.trials, strict=True)}
-        for one in samples
-    ]
-    trials = tuple(math.exp(math.fsum(log[block] for log in logs) / means) for block in blocks)
-    return Sample(
-        value=median(trials), trials=trials, blocks=tuple(blocks), run=samples[0].run
-    )
+            both, each = (combine_samples(side, blocks, 2 / len(above)) for side in sides)
+            yield place, Pair(metric=place[-1], candidate=both, baseline=each)
 
 
 def _tested(
@@ -140,7 +117,7 @@ def _tested(
         for contrast, found in tests.items()
     }
     changes = mean_changes(
-        [[cell.judgement for cell in found] for found in cells.values()], Metric.IOPS, band
+        [[pair for _, pair in found] for found in tests.values()], Metric.IOPS, band
     )
     return tuple(
         Interaction(
@@ -151,4 +128,5 @@ def _tested(
             cells=found,
         )
         for (contrast, found), change in zip(cells.items(), changes, strict=True)
+        if change is not None
     )

@@ -183,30 +183,32 @@ def _overall(
     """Compute the mean changes of each state, those of one metric as a family of all states."""
     found: list[dict[Metric, Change]] = [{} for _ in states]
     for metric in (Metric.IOPS, Metric.LATENCY_P99, *COSTS):
-        groups = [
-            [
-                cell
-                for of, cell, _ in rows
-                if of is state and _counts(cell, metric) and cell.judgement.estimate is not None
-            ]
-            for state in states
-        ]
-        counted = {
-            number: cells for number, cells in enumerate(map(without_totals, groups)) if cells
+        counted = [row for row in rows if _counts(row[1], metric)]
+        groups = {
+            number: [pair for of, cell, pair in counted if of is state and id(cell) in kept]
+            for number, state in enumerate(states)
+            for kept in [_without_totals(cell for of, cell, _ in counted if of is state)]
+            if kept
         }
-        changes = mean_changes(
-            [[cell.judgement for cell in cells] for cells in counted.values()], metric, band
-        )
-        for number, change in zip(counted, changes, strict=True):
-            found[number][metric] = change
+        changes = mean_changes(list(groups.values()), metric, band)
+        for number, change in zip(groups, changes, strict=True):
+            if change is not None:
+                found[number][metric] = change
     return found
 
 
+def _without_totals(cells: Iterable[ComparedCell]) -> set[int]:
+    return {id(cell) for cell in without_totals(list(cells))}
+
+
 def _counts(cell: ComparedCell, metric: Metric) -> bool:
-    """Whether a cell belongs to the mean change of a metric; IOPS stands for the usual rate."""
-    if cell.verdict is Verdict.NOT_COMPARABLE:
+    """Whether a cell belongs to the mean change of a metric; IOPS stands for the usual rate, unless
+    that is the time of a stage."""
+    if cell.verdict is Verdict.NOT_COMPARABLE or cell.judgement.estimate is None:
         return False
-    return cell.rate if metric is Metric.IOPS else cell.metric is metric and not cell.rate
+    if metric is Metric.IOPS:
+        return cell.rate and not cell.metric.is_latency
+    return cell.metric is metric and not cell.rate
 
 
 # --- weighing gains against costs -------------------------------------------------------------
@@ -223,7 +225,7 @@ def _weighed(effect: StateEffect) -> StateEffect:
         gains.append(Gain.LATENCY)
     if same and any(effect.costs[one].verdict is Verdict.BETTER for one in _paid(effect)):
         gains.append(Gain.SAVING)
-    if effect.refused or rate is None:
+    if effect.refused:
         objections.append(Objection.INCOMPLETE)
     if _established(rate, effect.rates, Verdict.WORSE):
         objections.append(Objection.RATE_WORSE)

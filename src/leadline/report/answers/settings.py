@@ -24,14 +24,16 @@ from leadline.report.pages.settings.words import refusal_text, settings_headline
 
 class ChangeOutput(Output):
     """The mean change over `cells`: `ratio` = state / present state, with the interval that decides
-    the verdict, its `confidence` (0.95: 95 %) and the p value adjusted over all states."""
+    the verdict, its `confidence` (0.95: 95 %), the p value adjusted over all states, and the trials
+    in each state that would probably resolve an inconclusive one."""
 
     cells: int
     ratio: float
-    interval: tuple[float, float]
-    confidence: float
-    p_adjusted: float
+    interval: tuple[float, float] | None
+    confidence: float | None
+    p_adjusted: float | None
     verdict: str
+    trials_needed: int | None
 
 
 class StateCellOutput(CellOutput):
@@ -164,8 +166,12 @@ def settings_output(
     )
 
 
-def _change(change: Change | None) -> ChangeOutput | None:
-    return None if change is None else ChangeOutput.from_records(change)
+def _change(change: Change) -> ChangeOutput:
+    return ChangeOutput.from_records(change.judgement, cells=change.cells)
+
+
+def _known(change: Change | None) -> ChangeOutput | None:
+    return None if change is None else _change(change)
 
 
 def _state(effect: StateEffect) -> StateOutput:
@@ -174,10 +180,10 @@ def _state(effect: StateEffect) -> StateOutput:
         state=effect.state.name,
         settings=dict(effect.state.settings),
         targets=dict(effect.state.targets),
-        rate=_change(effect.rate),
-        p99=_change(effect.overall.get(Metric.LATENCY_P99)),
+        rate=_known(effect.rate),
+        p99=_known(effect.overall.get(Metric.LATENCY_P99)),
         costs={
-            metric.value: ChangeOutput.from_records(change)
+            metric.value: _change(change)
             for metric, change in effect.costs.items()
         },
         gains=[gain.value for gain in effect.gains],
@@ -214,7 +220,7 @@ def _interaction(one: Interaction) -> InteractionOutput:
     return InteractionOutput(
         settings=dict((one.first, one.second)),
         references=dict(zip(names, one.references, strict=True)),
-        change=ChangeOutput.from_records(one.change),
+        change=_change(one.change),
         cells=[
             InteractionCellOutput.from_records(cell, cell.judgement, metric=cell.metric.value)
             for cell in one.cells

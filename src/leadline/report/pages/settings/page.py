@@ -74,6 +74,7 @@ from leadline.report.words import (
     title,
     value_with_unit,
 )
+from leadline.stats.families import ALONE
 
 _NAME = 32
 _ABOUT = "docs/concepts/settings.md"
@@ -212,11 +213,15 @@ def _mean_change(metric: Metric, effect: StateEffect) -> Cell:
 
 
 def _change_note(change: Change) -> str:
-    return (
-        f"{interval_text(change.interval)} at {level_text(change.confidence)}, "
-        f"p {p_text(change.p_adjusted)}, {count_text(change.cells, 'cell')}: "
-        f"{change.verdict.value}"
-    )
+    judged = change.judgement
+    parts = [
+        f"{interval_text(change.interval)} at {level_text(judged.confidence or ALONE)}",
+        f"p {p_text(judged.p_adjusted)}",
+        count_text(change.cells, "cell"),
+        change.verdict.value,
+        needed_text(judged),
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _rate_interval(effect: StateEffect) -> Cell:
@@ -451,8 +456,8 @@ def _method_section(study: SettingsStudy) -> Section:
                 f"Verdicts are against an equivalence margin of {band_text(study.band)}. The cells "
                 "of all states are one family of tests, and so are the mean changes of each "
                 "metric (Benjamini-Hochberg, false discovery rate 5 %).",
-                "The mean change of three or more cells treats them as a sample of such cells; "
-                "that of fewer is the mean of exactly these.",
+                "The mean change is the geometric mean over the cells, computed in each block: "
+                "what all cells of a state share in its part of a block widens the interval.",
                 "A gain is established where the mean change or a cell is better; a recommended "
                 "state has no worse cell, no higher p99 latency, no missing cell, and no cost of "
                 "the storage that grows more than the rate.",
