@@ -82,17 +82,23 @@ def study_of(
     seed: int = 1,
     noise: float = 0.03,
     drift: float = 0.2,
+    shared: float = 0.0,
     costs: bool = True,
     refused: Iterable[str] = (),
     failed: Iterable[str] = (),
     problem: Problem | None = None,
 ) -> SettingsStudy:
-    """The study of a made-up run: each trial has its own `noise` and what its block shares
-    (`drift`), as shares. Targets that are `refused` have an error finding, those that `failed` no
+    """The study of a made-up run: each trial has its own `noise`, what its block shares (`drift`),
+    and what the cells of its state share in the block (`shared`), as shares. Targets that are `refused` have an error finding, those that `failed` no
     completed trial."""
     generator = np.random.default_rng(seed)
     blocks = {
         metric: generator.normal(size=plan.repeats) * drift for metric in _LEVELS
+    }
+    together = {
+        (target.name, block): shared * generator.normal()
+        for target in plan.targets
+        for block in range(plan.repeats)
     }
     failed, refused = set(failed), set(refused)
     mark = FindingMark(code="cache-served-reads", severity=Severity.ERROR)
@@ -105,7 +111,11 @@ def study_of(
             metric: [
                 level
                 * effect(plan.target(cell.target), cell.workload.name, metric)
-                * math.exp(blocks[metric][trial.block] + noise * generator.normal())
+                * math.exp(
+                    blocks[metric][trial.block]
+                    + together[cell.target, trial.block]
+                    + noise * generator.normal()
+                )
                 for trial in done
             ]
             for metric, level in _LEVELS.items()

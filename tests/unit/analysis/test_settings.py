@@ -73,6 +73,20 @@ def test_states_without_an_effect_have_no_verdict_of_a_change(plan: Plan, drift:
     assert recommended <= 3
 
 
+def test_cells_that_share_what_happened_in_their_part_of_a_block(plan: Plan) -> None:
+    """The mean of four cells is no better known than one cell where all noise is shared."""
+    covered = changed = 0
+    for seed in range(60):
+        study = study_of(plan, seed=seed, noise=0.005, shared=0.05)
+        for effect in study.effects:
+            assert effect.rate is not None
+            low, high = effect.rate.judgement.interval_alone or effect.rate.interval
+            covered += low <= 1 <= high
+            changed += effect.rate.verdict in CHANGED
+    assert covered >= 0.9 * 60 * 4
+    assert changed <= 0.05 * 60 * 4
+
+
 def test_a_state_of_a_fifth_more_is_found_and_recommended(plan: Plan) -> None:
     found = 0
     for seed in range(20):
