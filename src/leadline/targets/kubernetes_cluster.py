@@ -30,7 +30,10 @@ from leadline.connect.kubernetes.pods import (
 from leadline.errors import LeadlineError
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.models import Cluster
-from leadline.runner.ports import Journal
+from leadline.plan.prometheus import StorageMonitoring
+from leadline.probes.watches.base import Watches
+from leadline.probes.watches.prometheus import PrometheusWatch
+from leadline.runner.ports import Journal, Watch
 
 # A short `ready` of the plan still leaves time for removals: a namespace takes up to ten seconds.
 LEAST_GONE_S = 60.0
@@ -55,8 +58,10 @@ class OpenKubernetes:
         go_on: Callable[[], None] = lambda: None,
         hurry: Callable[[], bool] = lambda: False,
         note: Callable[[str], None] = lambda sentence: None,
+        monitoring: StorageMonitoring | None = None,
     ) -> None:
         self.name = name
+        self._monitoring = monitoring
         self.settings = settings
         self.connection = Connection(access_of(settings))
         self.go_on = go_on
@@ -118,6 +123,10 @@ class OpenKubernetes:
             )
             raise LeadlineError(error.kind, error.fact, context=error.context, hint=hint) from error
         self._checked.update(new)
+
+    def watch(self, folder: Path) -> Watch | None:
+        """Start to record the cluster's storage during a trial; None without a source."""
+        return Watches(PrometheusWatch(self._monitoring, folder)) if self._monitoring else None
 
     def register_security(self, security: PodSecurity) -> None:
         """Register the security level of a target's pods, before any target enters.
