@@ -423,6 +423,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "memory": "Memory likewise.",
             "ready_s": "How long volumes and runners may take to be there, and to be gone.",
             "vm": "Virtual machines, for targets with `runner=vm`.",
+            "storage_namespaces": "Namespaces of the storage's pods, whose processor time and "
+            "memory the kubelets report; `[]` for none.",
         },
     ),
     "A toleration": (
@@ -583,6 +585,7 @@ _DEFAULTS_IN_WORDS = {
     (written.ClusterDocument, "id"): "`admin`",
     (StorageMonitoring, "namespaces"): "those of Rook, OpenShift Data Foundation and Mayastor",
     (StorageMonitoring, "instances"): "the hosts of daemons",
+    (KubernetesCluster, "storage_namespaces"): "those of Rook, OpenShift Data Foundation and Mayastor",
     (KubernetesCluster, "image"): "`$LEADLINE_RUNNER_IMAGE`",
     (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
     (KubernetesCluster, "cpu"): "`2`",

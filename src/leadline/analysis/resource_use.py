@@ -9,6 +9,7 @@ from typing import Final
 
 from leadline.archive.trial import StoredTrial
 from leadline.formats.host_rates import MachineRates, machine_rates
+from leadline.formats.kubelet import pod_rates
 from leadline.formats.prometheus import storage_rates
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
@@ -38,6 +39,7 @@ def measured_machines(
     try:
         samples = trial.resources
         storage, reasons = storage_rates(trial.prometheus)
+        pods, more = pod_rates(trial.kubelet)
     except FormatError as error:
         return (), (error.fact,)
     notes = [
@@ -45,7 +47,8 @@ def measured_machines(
         for sample in samples
         for what in ((sample.reason,) if isinstance(sample, MissedHostSample) else sample.unread)
     ]
-    return (*machine_rates(samples, begin_s, end_s), *storage), (*notes, *reasons)
+    machines = (*machine_rates(samples, begin_s, end_s), *storage, *pods)
+    return machines, (*notes, *reasons, *more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
