@@ -317,6 +317,7 @@ def _kubernetes(
             go_on=go_on,
             hurry=lambda: stop.impatient,
             note=lambda sentence: observe(Noted(message=sentence)),
+            monitoring=cluster.prometheus,
         )
         for cluster in clusters
         if cluster.kubernetes is not None

@@ -30,8 +30,9 @@ from leadline.plan.models import (
     Sharing,
     parse_latency_limit,
 )
+from leadline.plan.prometheus import StorageMonitoring
 from leadline.plan.settings import Design, Setting
-from leadline.plan.target_url import parse_target_url
+from leadline.plan.target_url import check_hosts, parse_target_url
 from leadline.units import parse_duration, parse_size
 
 
@@ -216,9 +217,15 @@ def _lab_tag(value: object) -> str:
     return LAB_TAGS[isinstance(value, dict)]
 
 
+# Each takes a thread and a connection.
+_MOST_HOSTS = 64
+
+
 class ClusterDocument(Model):
     """One of `lab` (the name of one that is up, or the description of one to bring up for the
-    run), `ceph_conf` with `keyring` and `id` (a name without `client.`), and `kubernetes`."""
+    run), `ceph_conf` with `keyring` and `id` (a name without `client.`), and `kubernetes`.
+    `prometheus` has the counters of the storage's hosts and daemons, or these are read by ssh on
+    `hosts`."""
 
     ceph_conf: str | None = None
     keyring: str | None = None
@@ -231,6 +238,14 @@ class ClusterDocument(Model):
         | None
     ) = None
     kubernetes: KubernetesCluster | None = None
+    prometheus: StorageMonitoring | None = None
+    hosts: Annotated[tuple[str, ...], Field(max_length=_MOST_HOSTS)] = ()
+
+    @field_validator("hosts")
+    @classmethod
+    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_hosts(value)
+        return value
 
     @field_validator("kubernetes", mode="before")
     @classmethod
@@ -245,6 +260,13 @@ class ClusterDocument(Model):
             raise ValueError("needs exactly one of lab, ceph_conf and kubernetes")
         if self.ceph_conf is None and (self.keyring or self.id):
             raise ValueError("keyring and id belong to ceph_conf; a lab has its own")
+        sources = [key for key in ("prometheus", "hosts") if getattr(self, key)]
+        if self.lab is not None and sources:
+            raise ValueError(f"{sources[0]} is for other clusters: a lab's daemons are on this machine")
+        if len(sources) > 1:
+            raise ValueError("needs one of prometheus and hosts: both would count each daemon twice")
+        if self.kubernetes is not None and self.hosts:
+            raise ValueError("hosts belong to ceph_conf; use prometheus for kubernetes")
         return self
 
 

@@ -82,6 +82,8 @@ def expand(
                 id=item.id or "admin",
                 lab=item.lab.described() if isinstance(item.lab, LabDocument) else item.lab,
                 kubernetes=item.kubernetes,
+                prometheus=item.prometheus,
+                hosts=item.hosts,
             )
             for name, item in document.clusters.items()
         ),

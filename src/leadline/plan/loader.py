@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -59,12 +59,16 @@ from leadline.plan.job_file import parse_job_file, read_job_file
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
+from leadline.plan.prometheus import PrometheusServer, StorageMonitoring
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
 from leadline.plan.settings import APPLIED_KINDS, Setting
 from leadline.plan.stop_rules import stop_faults
 from leadline.plan.target_url import TargetKind
 from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
+
+
+Server = TypeVar("Server", bound=PrometheusServer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +334,8 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
         if kubernetes is not None and kubernetes.kubeconfig is not None:
             path = str((base / Path(kubernetes.kubeconfig).expanduser()).absolute())
             found["kubernetes"] = kubernetes.model_copy(update={"kubeconfig": path})
+        if cluster.prometheus is not None:
+            found["prometheus"] = _located_server(cluster.prometheus, base)
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
@@ -364,16 +370,16 @@ def _located_setting(setting: Setting, base: Path) -> Setting:
 def _located_guard(guard: Guard | None, base: Path) -> Guard | None:
     if guard is None:
         return None
-    limits = []
-    for limit in guard.prometheus:
-        named = {key: getattr(limit, key) for key in ("token_file", "ca_file")}
-        found = {
-            key: str((base / Path(path).expanduser()).absolute())
-            for key, path in named.items()
-            if path
-        }
-        limits.append(limit.model_copy(update=found))
-    return guard.model_copy(update={"prometheus": tuple(limits)})
+    limits = tuple(_located_server(limit, base) for limit in guard.prometheus)
+    return guard.model_copy(update={"prometheus": limits})
+
+
+def _located_server(server: Server, base: Path) -> Server:
+    named = {key: getattr(server, key) for key in ("token_file", "ca_file")}
+    found = {
+        key: str((base / Path(path).expanduser()).absolute()) for key, path in named.items() if path
+    }
+    return server.model_copy(update=found)
 
 
 def _read(path: Path) -> Positioned:
@@ -454,7 +460,9 @@ def _keys_at(path: KeyPath) -> list[str]:
     if path[:1] == ("settings",):
         below = {"settings": Setting, **APPLIED_KINDS}
     for part in path:
-        if isinstance(part, str):
+        if part == "prometheus" and model is ClusterDocument:
+            model = StorageMonitoring
+        elif isinstance(part, str):
             model = below.get(part, model)
     return [field.alias or name for name, field in model.model_fields.items()]
 

@@ -24,6 +24,7 @@ from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.guard import Guard
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.lab import LabDescription
+from leadline.plan.prometheus import StorageMonitoring
 from leadline.plan.settings import Design, Setting
 from leadline.plan.stop import Stop
 from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
@@ -347,7 +348,8 @@ class Workload(Model):
 class Cluster(Model):
     """A cluster of the plan's targets: a Ceph cluster by its configuration, a lab by its name, a
     lab by its description (the run starts and removes it), or a Kubernetes cluster. `facts` are
-    those that a user gave with imported results."""
+    those that a user gave with imported results. `prometheus` scrapes the hosts of the storage,
+    or these are `hosts`, reached by ssh."""
 
     name: Name
     ceph_conf: str | None = None
@@ -355,6 +357,8 @@ class Cluster(Model):
     id: str = "admin"
     lab: str | LabDescription | None = None
     kubernetes: KubernetesCluster | None = None
+    prometheus: StorageMonitoring | None = Field(default=None, exclude_if=_is_unset)
+    hosts: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
     facts: GivenFacts | None = Field(default=None, exclude_if=_is_unset)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -474,8 +474,13 @@ def _check_hosts(url: str, location: str) -> None:
     hosts, colon, _ = location.partition(":/")
     if not colon:
         raise ValueError(f"{url!r} is not hosts:NAME,NAME:/path")
+    check_hosts(hosts.split(","))
+
+
+def check_hosts(hosts: Sequence[str]) -> None:
+    """Raise ValueError for a text that is no name of a host, and for a host that is named twice."""
     seen: set[str] = set()
-    for host in hosts.split(","):
+    for host in hosts:
         if not _HOST.fullmatch(host):
             raise ValueError(
                 f"{host!r} is no name of a host: NAME, USER@NAME or [IPv6]; "
