@@ -575,6 +575,10 @@ class Plan(Model):
         """The targets with data of their own; all others use that of one of these."""
         return tuple(target for target in self.targets if not target.base)
 
+    def base_of(self, target: str) -> str:
+        """The name of the target whose data a target uses: mostly its own."""
+        return self.target(target).base or target
+
     def setting(self, name: str) -> Setting:
         return next(setting for setting in self.settings if setting.name == name)
 

@@ -30,16 +30,16 @@ def setting_pools(plan: Plan, setting: Setting, cluster: str) -> tuple[str, ...]
 
 
 def setting_commands(
-    plan: Plan, setting: Setting, value: str | None, cluster: str = ""
+    plan: Plan, setting: Setting, value: str | None, cluster: str = "", *, undo: bool = False
 ) -> tuple[str, ...]:
-    """The commands that set a value (None: unset it) on a cluster of the plan."""
+    """The commands that set a value (None: unset it) on a cluster of the plan. `undo`: as the run
+    restores it."""
     match setting.change:
         case CephConfig(who=who, name=name):
             verb = ("rm",) if value is None else ("set",)
             last = () if value is None else (value,)
             return (shlex.join(["ceph", "config", *verb, who, name, *last]),)
         case PoolOption(name=name):
-            # A pool without the option takes the default again for an empty value or `unset`.
             return tuple(
                 shlex.join(["ceph", "osd", "pool", "set", pool, name, value or "unset"])
                 for pool in setting_pools(plan, setting, cluster)
@@ -52,7 +52,7 @@ def setting_commands(
         case KubernetesField():
             return (_kubectl(setting.change, value),)
         case Command() as command:
-            text = command.restore if value is None else command.apply
+            text = command.restore if undo else command.apply
             return (shlex.join(command.argv(text, value or "")),)
         case TargetOption(option=option) if setting.image is not None:
             return (f"rbd create ... --{option.replace('_', '-')} {value}",)

@@ -349,8 +349,10 @@ def access_of(cluster: Cluster) -> CephAccess:
 
 
 def used_clusters(plan: Plan) -> tuple[Cluster, ...]:
-    """The clusters of the plan's targets, and the Ceph clusters whose health the guard reads."""
+    """The clusters of the plan's targets and settings, and the Ceph clusters whose health the guard
+    reads."""
     used = {target.cluster for target in plan.targets}
+    used |= {setting.cluster for setting in plan.settings}
     if plan.guard is not None and plan.guard.ceph_health:
         used |= {cluster.name for cluster in plan.clusters if cluster.kubernetes is None}
     return tuple(cluster for cluster in plan.clusters if cluster.name in used)
