@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import yaml
+
 
 from leadline.analysis.figures import METRICS, CellFigure, FindingMark, MetricFigure, TrialValue
 from leadline.analysis.settings.facts import SettingsStudy
@@ -71,7 +72,7 @@ def plan_of(
             for number in range(workloads)
         ],
     }  # fmt: skip
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    path.write_text(json.dumps(document))
     return load_plan(path, Overrides())
 
 
