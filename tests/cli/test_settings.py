@@ -70,5 +70,5 @@ def test_a_run_that_tried_no_settings(leadline: Leadline, tmp_path: Path) -> Non
 def test_a_page_is_not_overwritten(run: Run, leadline: Leadline, tmp_path: Path) -> None:
     page = tmp_path / "settings.html"
     page.write_text("mine")
-    refused(leadline("settings", "-o", page), 4, "output-unwritable")
+    refused(leadline("settings", "-o", page), 2, "output-unwritable")
     assert page.read_text() == "mine"

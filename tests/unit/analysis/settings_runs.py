@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-
 from leadline.analysis.figures import METRICS, CellFigure, FindingMark, MetricFigure, TrialValue
 from leadline.analysis.settings.facts import SettingsStudy
 from leadline.analysis.settings.study import study_settings
@@ -29,9 +28,7 @@ SETTINGS: dict[str, Any] = {
             "values": ["balanced", "high_client_ops"],
         }
     },
-    "memory": {
-        "ceph_config": {"who": "osd", "name": "osd_memory_target", "values": ["2G", "8G"]}
-    },
+    "memory": {"ceph_config": {"who": "osd", "name": "osd_memory_target", "values": ["2G", "8G"]}},
 }
 # The factor of a metric of a target in a cell.
 Effect = Callable[[Target, str, Metric], float]
@@ -90,12 +87,10 @@ def study_of(
     problem: Problem | None = None,
 ) -> SettingsStudy:
     """The study of a made-up run: each trial has its own `noise`, what its block shares (`drift`),
-    and what the cells of its state share in the block (`shared`), as shares. Targets that are `refused` have an error finding, those that `failed` no
-    completed trial."""
+    and what the cells of its state share in the block (`shared`), as shares. Targets that are
+    `refused` have an error finding, those that `failed` no completed trial."""
     generator = np.random.default_rng(seed)
-    blocks = {
-        metric: generator.normal(size=plan.repeats) * drift for metric in _LEVELS
-    }
+    blocks = {metric: generator.normal(size=plan.repeats) * drift for metric in _LEVELS}
     together = {
         (target.name, block): shared * generator.normal()
         for target in plan.targets

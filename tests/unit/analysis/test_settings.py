@@ -1,11 +1,10 @@
-"""Settings studies whose truth is known: no effect, a gain, drift, costs, refusals, interactions."""
+"""Settings studies whose truth is known: gains, drift, costs, refusals and interactions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.unit.analysis.settings_runs import SETTINGS, no_effect, plan_of, study_of
 
 from leadline.analysis.settings.facts import Gain, Objection
 from leadline.analysis.settings.study import study_settings, tried_states
@@ -14,6 +13,7 @@ from leadline.archive.records import Problem
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric
 from leadline.plan.models import Plan, Target
+from tests.unit.analysis.settings_runs import SETTINGS, no_effect, plan_of, study_of
 
 CHANGED = (Verdict.BETTER, Verdict.WORSE)
 BEST = "mclock=high_client_ops"

@@ -54,9 +54,7 @@ def common_blocks(samples: Sequence[Sample]) -> list[Hashable]:
     return [block for block in samples[0].blocks if all(block in one for one in others)]
 
 
-def combine_samples(
-    samples: Sequence[Sample], blocks: Sequence[Hashable], power: float
-) -> Sample:
+def combine_samples(samples: Sequence[Sample], blocks: Sequence[Hashable], power: float) -> Sample:
     """Multiply the positive trials of samples block by block, to a `power`: 1 / number of samples
     for their geometric mean."""
     logs = [

@@ -59,9 +59,7 @@ def _key(state: State) -> _Key:
     return tuple(sorted(state.items()))
 
 
-def _contrasts(
-    names: Sequence[str], values: Mapping[str, Sequence[str]]
-) -> Iterator[_Contrast]:
+def _contrasts(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> Iterator[_Contrast]:
     for first, second in combinations(names, 2):
         for one, other in product(values[first][1:], values[second][1:]):
             yield _Contrast(

@@ -182,10 +182,7 @@ def _state(effect: StateEffect) -> StateOutput:
         targets=dict(effect.state.targets),
         rate=_known(effect.rate),
         p99=_known(effect.overall.get(Metric.LATENCY_P99)),
-        costs={
-            metric.value: _change(change)
-            for metric, change in effect.costs.items()
-        },
+        costs={metric.value: _change(change) for metric, change in effect.costs.items()},
         gains=[gain.value for gain in effect.gains],
         objections=[objection.value for objection in effect.objections],
         cells=[_cell(cell) for cell in (*effect.cells, *effect.cost_cells)],

@@ -17,7 +17,7 @@ from leadline.report.pages.comparison.charts import (
 )
 from leadline.report.pages.run.charts import keep_largest
 from leadline.report.pages.settings.words import PRESENT, change_and_interval, metric_name
-from leadline.report.words import change_text, chart_labels, count_text, interval_text
+from leadline.report.words import change_text, chart_labels, count_text, interval_text, place
 
 _SERIES = (PRESENT, "on the Pareto front", "other states")
 _PRESENT, _FRONT, _OTHER = range(3)
@@ -134,8 +134,11 @@ def front_charts(study: SettingsStudy) -> Iterator[LineChart]:
                 series=_FRONT if effect.front else _OTHER,
                 points=((cost.ratio or 1.0, rate.ratio or 1.0),),
                 texts=(
-                    f"{effect.state.name}: {metric_name(Metric.IOPS)} {rate.text}, "
-                    f"{metric_name(metric)} {cost.text}",
+                    place(
+                        effect.state.name,
+                        f"{metric_name(Metric.IOPS)} {rate.text}",
+                        f"{metric_name(metric)} {cost.text}",
+                    ),
                 ),
             )
             for effect, rate, cost in zip(known, rates, costs, strict=True)
@@ -152,9 +155,7 @@ def front_charts(study: SettingsStudy) -> Iterator[LineChart]:
             x=ratio_scale(f"change of {metric_name(metric)}", costs),
             y=ratio_scale("change of the rate", rates),
             lines=(
-                Line(
-                    label=PRESENT, series=_PRESENT, points=((1.0, 1.0),), texts=("no change",)
-                ),
+                Line(label=PRESENT, series=_PRESENT, points=((1.0, 1.0),), texts=("no change",)),
                 *lines,
             ),
             scatter=True,

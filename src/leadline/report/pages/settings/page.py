@@ -45,9 +45,9 @@ from leadline.report.pages.redactions import redaction_sections
 from leadline.report.pages.settings.charts import cell_charts, front_charts, mean_panels
 from leadline.report.pages.settings.commands import apply_commands, confirming_plan
 from leadline.report.pages.settings.words import (
+    COLUMNS,
     PRESENT,
     assessment_text,
-    cell_name,
     gains_text,
     metric_name,
     refusal_text,
@@ -78,6 +78,10 @@ from leadline.stats.families import ALONE
 
 _NAME = 32
 _ABOUT = "docs/concepts/settings.md"
+_ALONE_TEXT = (
+    "Each value was measured alone. Their gains may overlap or cancel: measure them together first."
+)
+_SOURCES = "`hosts` or `prometheus` of a cluster in the plan measures the storage's side."
 
 
 def settings_document(study: SettingsStudy) -> Document:
@@ -181,11 +185,6 @@ def _states_section(study: SettingsStudy) -> Section:
 
 def states_table(study: SettingsStudy) -> Table:
     """A row for each state: the mean changes of rate, p99 latency and costs, and the result."""
-    known = [
-        metric
-        for metric in (Metric.LATENCY_P99, *COSTS)
-        if any(metric in effect.overall for effect in study.effects)
-    ]
     return records_table(
         "states-table",
         study.effects,
@@ -194,11 +193,12 @@ def states_table(study: SettingsStudy) -> Table:
         (number_column("interval", rank=1), _rate_interval),
         ("verdict", partial(_mean_verdict, Metric.IOPS)),
         *(
-            (number_column(metric_name(metric), rank=2 + at), partial(_mean_change, metric))
-            for at, metric in enumerate(known)
+            (number_column(COLUMNS[metric], rank=rank), partial(_mean_change, metric))
+            for rank, metric in enumerate(COLUMNS, start=2)
+            if any(metric in effect.overall for effect in study.effects)
         ),
         (number_column("cells", rank=9), _cells_of),
-        (Column(title="Pareto front", rank=8), lambda effect: "yes" if effect.front else "no"),
+        (Column(title="Pareto front", rank=10), lambda effect: "yes" if effect.front else "no"),
         ("result", lambda effect: word(assessment_text(effect))),
         caption=f"Mean change from the {PRESENT}",
         filterable=len(study.effects) > 12,
@@ -259,8 +259,7 @@ def _recommended_section(study: SettingsStudy) -> Section:
     ]
     if not chosen.measured:
         blocks += [
-            "Each value was measured alone. Their gains may overlap or cancel: measure them "
-            "together first.",
+            _ALONE_TEXT,
             Code(text=confirming_plan(study, chosen), caption="In the plan of a confirming run"),
         ]
     return section(
@@ -274,9 +273,10 @@ def _recommended_section(study: SettingsStudy) -> Section:
 def _tradeoff_section(study: SettingsStudy) -> Section:
     charts = list(front_charts(study))
     front = [effect.state.name for effect in study.effects if effect.front]
-    missing = bullets(
-        f"{title(metric).capitalize()}: no source measured it in this run."
-        for metric in study.missing_costs
+    missing = (
+        f"Not measured: {listed(map(title, study.missing_costs))}. {_SOURCES}"
+        if study.missing_costs
+        else None
     )
     return section(
         "Gain against cost",
@@ -293,27 +293,42 @@ def _tradeoff_section(study: SettingsStudy) -> Section:
 
 
 def _refused_section(study: SettingsStudy) -> Section:
-    rows = [(effect, refused) for effect in study.effects for refused in effect.refused]
-    if not rows:
-        return section("Refused cells", "refused")
+    rows: dict[tuple[str, str, str], list[RefusedCell]] = {}
+    for effect in study.effects:
+        for refused in effect.refused:
+            key = effect.state.name, refused.cell.target, refusal_text(refused)
+            rows.setdefault(key, []).append(refused)
+    total = sum(map(len, rows.values()))
     return section(
         "Refused cells",
         "refused",
         records_table(
             "refused-table",
-            rows,
-            ("state", lambda row: word(row[0].state.name)),
-            ("cell", lambda row: word(cell_name(row[1].cell))),
+            rows.items(),
+            ("state", lambda row: word(row[0][0])),
+            ("target", lambda row: word(row[0][1])),
+            (number_column("cells"), _cells_refused),
             ("reason", _refusal),
-        ),
-        result=f"{count_text(len(rows), 'cell')} without a verdict",
+        )
+        if rows
+        else None,
+        result=f"{count_text(total, 'cell')} without a verdict",
     )
 
 
-def _refusal(row: tuple[StateEffect, RefusedCell]) -> Cell:
-    problem = row[1].problem
-    note = "; ".join((*problem.context, problem.hint or "")) if problem else ""
-    return word(refusal_text(row[1]), note.rstrip("; "))
+_Refused = tuple[tuple[str, str, str], list[RefusedCell]]
+
+
+def _cells_refused(row: _Refused) -> Cell:
+    cells = [one.cell for one in row[1]]
+    names = (place(cell.workload, cell.level, op_text(cell.op)) for cell in cells)
+    return quantity(f"{len(cells):,}", len(cells), listed(names))
+
+
+def _refusal(row: _Refused) -> Cell:
+    problem = row[1][0].problem
+    note = "; ".join(filter(None, (*problem.context, problem.hint))) if problem else ""
+    return word(row[0][2], note)
 
 
 # --- interactions -------------------------------------------------------------------------------
@@ -323,9 +338,7 @@ def _interactions_section(study: SettingsStudy) -> Section:
     if study.design is not Design.FULL:
         return section("Interactions", "interactions")
     found = study.interactions
-    significant = sum(
-        one.change.verdict in (Verdict.BETTER, Verdict.WORSE) for one in found
-    )
+    significant = sum(one.change.verdict in (Verdict.BETTER, Verdict.WORSE) for one in found)
     return section(
         "Interactions",
         "interactions",
@@ -446,24 +459,27 @@ def _reasons(cell: ComparedCell) -> str:
 
 
 def _method_section(study: SettingsStudy) -> Section:
-    return section(
-        "Method",
-        "method",
-        bullets(
-            (
-                f"A state is compared with the {PRESENT} of the same target by pairs: their trials "
-                "in one block are neighbours in time, so that drift from block to block cancels.",
-                f"Verdicts are against an equivalence margin of {band_text(study.band)}. The cells "
-                "of all states are one family of tests, and so are the mean changes of each "
-                "metric (Benjamini-Hochberg, false discovery rate 5 %).",
-                "The mean change is the geometric mean over the cells, computed in each block: "
-                "what all cells of a state share in its part of a block widens the interval.",
-                "A gain is established where the mean change or a cell is better; a recommended "
-                "state has no worse cell, no higher p99 latency, no missing cell, and no cost of "
-                "the storage that grows more than the rate.",
-                "The Pareto front is that of the estimates: their intervals may overlap.",
-                f"Details: {_ABOUT}.",
-            )
-        ),
-        folded=True,
+    return section("Method", "method", bullets(_method(study)), folded=True)
+
+
+def _method(study: SettingsStudy) -> Iterator[str]:
+    yield (
+        f"A state is compared with the {PRESENT} of the same target by pairs: their trials in one "
+        "block are neighbours in time, so that drift from block to block cancels."
     )
+    yield (
+        f"Verdicts are against an equivalence margin of {band_text(study.band)}. The cells of all "
+        "states are one family of tests, and so are their costs and the mean changes of each "
+        "metric (Benjamini-Hochberg, false discovery rate 5 %)."
+    )
+    yield (
+        "The mean change is the geometric mean over the cells, computed in each block: what all "
+        "cells of a state share in its part of a block widens the interval."
+    )
+    yield (
+        "A gain is established where the mean change or a cell is better. A recommended state has "
+        "no worse cell, no higher p99 latency, no missing cell, and no cost of the storage that "
+        "grows more than the rate."
+    )
+    yield "The Pareto front is that of the estimates: their intervals may overlap."
+    yield f"Details: {_ABOUT}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.settings.facts import (
     Change,
     Gain,
@@ -34,6 +33,15 @@ GAINS: Mapping[Gain, str] = {
     Gain.LATENCY: "lower p99 latency at the same rate",
     Gain.SAVING: "lower cost at the same rate",
 }
+# Short names of mean changes next to that of the rate, the most important first.
+COLUMNS: Mapping[Metric, str] = {
+    Metric.STORAGE_CPU: "CPU per I/O",
+    Metric.STORAGE_MEMORY: "memory",
+    Metric.LATENCY_P99: "p99",
+    Metric.DISK_BYTES: "disk bytes",
+    Metric.NETWORK_BYTES: "network bytes",
+    Metric.CLIENT_CPU: "client CPU",
+}
 OBJECTIONS: Mapping[Objection, str] = {
     Objection.INCOMPLETE: "cells without a usable number",
     Objection.RATE_WORSE: "a worse rate",
@@ -56,9 +64,7 @@ def settings_headline(study: SettingsStudy) -> str:
     """State the result in about 20 words."""
     chosen = study.recommended
     if chosen is not None:
-        parts = [
-            f"{short(effect.state.name)}: {_rate_text(effect)}" for effect in chosen.states
-        ]
+        parts = [f"{short(effect.state.name)}: {_rate_text(effect)}" for effect in chosen.states]
         return f"Recommended: {listed(parts)}."
     states = count_text(len(study.effects), "state")
     gaining = [effect for effect in study.effects if effect.gains]
@@ -103,7 +109,9 @@ def settings_bullets(study: SettingsStudy) -> Iterator[str]:
 
 
 def _counts(study: SettingsStudy) -> str:
-    counts = Counter(effect.rate.verdict.value if effect.rate else "unknown" for effect in study.effects)
+    counts = Counter(
+        effect.rate.verdict.value if effect.rate else "unknown" for effect in study.effects
+    )
     return listed(f"{number} {word}" for word, number in counts.items())
 
 
@@ -133,11 +141,3 @@ def refusal_text(refused: RefusedCell) -> str:
     if refused.problem is not None and absent(refused.cell):
         return f"{refused.problem.code}: {refused.problem.fact}"
     return listed(map(reason_text, refused.cell.judgement.reasons))
-
-
-def cell_name(cell: ComparedCell) -> str:
-    return " · ".join(
-        part
-        for part in (cell.target, cell.workload, cell.level, cell.op.value if cell.op else "")
-        if part
-    )
