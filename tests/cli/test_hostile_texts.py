@@ -64,7 +64,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arguments = ["import", "table", str(table), "--run", run, "--runs", str(folder / "runs")]
         assert main(arguments) == 0
     stream_run(folder / "runs" / "streams", {text: (stack(131072), [SLOW]) for text in TEXTS})
-    tried = plan_with_settings(TEXTS)
+    tried = plan_with_settings(TEXTS, repeats=1)
     make_run(folder / "runs", tried, run_id="tried")
     return folder / "runs"
 

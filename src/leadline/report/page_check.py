@@ -68,8 +68,9 @@ class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
     `comparison` of what is the page of one run, `ranked` of what is no ranking, `site` of what is
-    no index, `history` of what is no history, whose runs are in its answer, `predicted` of what is no
-    forecast, and `settings` of what is no settings study. `intact`: its bytes are those that were written."""
+    no index, `history` of what is no history, whose runs are in its answer, `predicted` of what is
+    no forecast, and `settings` of what is no settings study. `intact`: its bytes are those that
+    were written."""
 
     version: str
     intact: bool
