@@ -392,8 +392,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
     ),
     "Prometheus of a cluster": (
         StorageMonitoring,
-        "What `prometheus` of a cluster takes; "
-        "[metrics and conditions](../guides/costs-of-an-io.md#sources).",
+        "[Metrics and conditions](../guides/costs-of-an-io.md#sources)",
         {
             "url": "Address of Prometheus or of what has its API (Thanos, Mimir), without "
             "`/api/v1/query`.",
@@ -585,7 +584,10 @@ _DEFAULTS_IN_WORDS = {
     (written.ClusterDocument, "id"): "`admin`",
     (StorageMonitoring, "namespaces"): "those of Rook, OpenShift Data Foundation and Mayastor",
     (StorageMonitoring, "instances"): "the hosts of daemons",
-    (KubernetesCluster, "storage_namespaces"): "those of Rook, OpenShift Data Foundation and Mayastor",
+    (
+        KubernetesCluster,
+        "storage_namespaces",
+    ): "those of Rook, OpenShift Data Foundation and Mayastor",
     (KubernetesCluster, "image"): "`$LEADLINE_RUNNER_IMAGE`",
     (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
     (KubernetesCluster, "cpu"): "`2`",

@@ -507,9 +507,7 @@ def merge_runs(rows: Sequence[tuple[str, CellFigure]]) -> CellFigure:
         histogram=merged,
         metrics=tuple(merge(metric) for metric in METRICS),
         costs=tuple(
-            merge(metric)
-            for metric in COSTS
-            if any(row.metric(metric).trials for _, row in rows)
+            merge(metric) for metric in COSTS if any(row.metric(metric).trials for _, row in rows)
         ),
     )
 

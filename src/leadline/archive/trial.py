@@ -90,8 +90,9 @@ def _watch(
 class StoredTrial:
     """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files.
 
-    `cluster`, `resources`, `prometheus`, `kubelet`, `ceph_counters`, `block_requests`, `image_counters`, `mount_counters`
-    and `zfs` are the samples of the watches that ran during the trial.
+    `cluster`, `resources`, `prometheus`, `kubelet`, `ceph_counters`, `block_requests`,
+    `image_counters`, `mount_counters` and `zfs` are the samples of the watches that ran during the
+    trial.
     """
 
     def __init__(

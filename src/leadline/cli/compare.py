@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     "--metric",
     "metrics",
     multiple=True,
-    help="Only these: iops, bandwidth, mean, p50, p95, p99, p99.9, p99.99, storage-cpu, client-cpu, "
-    "disk-bytes, network-bytes, memory.",
+    help="Only these: iops, bandwidth, mean, p50, p95, p99, p99.9, p99.99, storage-cpu, "
+    "client-cpu, disk-bytes, network-bytes, memory.",
 )
 @click.option(
     "--fail-on",

@@ -1,8 +1,8 @@
 """The summaries of kubelets during a trial, and the rates of the storage's pods.
 
 A line of `kubelet.jsonl` has the node's network and the storage's pods of one `/stats/summary`
-(k8s.io/kubelet/pkg/apis/stats/v1alpha1), as the kubelet gave them. The kubelet refreshes its numbers
-every 10 to 15 s; each has its own time, between which its rate is computed.
+(k8s.io/kubelet/pkg/apis/stats/v1alpha1), as the kubelet gave them. The kubelet refreshes its
+numbers every 10 to 15 s; each has its own time, between which its rate is computed.
 """
 
 from __future__ import annotations

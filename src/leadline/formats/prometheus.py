@@ -102,17 +102,12 @@ _DAEMON_CPU: Final = {
     '(rate(ceph_exporter_cpu_total{mode=~"user|kernel"}[WINDOW]))',
 }
 _DAEMON_MEMORY: Final = {
-    "container_cpu": (
-        "container_memory",
-        "sum by (node, instance, namespace, pod, container) "
-        "(avg_over_time(container_memory_working_set_bytes{PODS}[WINDOW]))",
-    ),
-    "process_cpu": (
-        "process_memory",
-        "sum by (node, instance, groupname) (avg_over_time("
-        'namedprocess_namegroup_memory_bytes{GROUPS,memtype="resident"}[WINDOW]))',
-    ),
+    "container_memory": "sum by (node, instance, namespace, pod, container) "
+    "(avg_over_time(container_memory_working_set_bytes{PODS}[WINDOW]))",
+    "process_memory": "sum by (node, instance, groupname) "
+    '(avg_over_time(namedprocess_namegroup_memory_bytes{GROUPS,memtype="resident"}[WINDOW]))',
 }
+_MEMORY_OF: Final = {"container_cpu": "container_memory", "process_cpu": "process_memory"}
 _PER_DEVICE: Final = {
     "disk_busy": "node_disk_io_time_seconds_total",
     "disk_weighted": "node_disk_io_time_weighted_seconds_total",
@@ -127,7 +122,7 @@ _PER_DEVICE: Final = {
 }
 _TEMPLATES: Final = {
     **_DAEMON_CPU,
-    **dict(_DAEMON_MEMORY.values()),
+    **_DAEMON_MEMORY,
     "cpu": "sum by (node, instance, mode) (rate(node_cpu_seconds_total{HOSTS}[WINDOW]))",
     **{
         name: f"sum by (node, instance, device) (rate({metric}{{HOSTS}}[WINDOW]))"
@@ -137,9 +132,7 @@ _TEMPLATES: Final = {
 }
 
 
-def queries(
-    window_s: float, namespaces: Iterable[str], instances: str | None
-) -> Mapping[str, str]:
+def queries(window_s: float, namespaces: Iterable[str], instances: str | None) -> Mapping[str, str]:
     """Return the queries of a trial of `window_s` by name, to be evaluated at its end."""
     pods = f'namespace=~"{"|".join(namespaces)}",container=~"{_CONTAINERS}"'
     # A JSON string is a string of PromQL.
@@ -266,7 +259,7 @@ def _machine(
     total = sum(modes.values())
     devices = {name: _by(own[name], "device") for name in _PER_DEVICE}
     speeds = _by(own["network_speed"], "device")
-    memory = own[_DAEMON_MEMORY[source][0]] if source in _DAEMON_MEMORY else ()
+    memory = own[_MEMORY_OF[source]] if source in _MEMORY_OF else ()
     processes = {_daemon(series.metric): series.value[1] for series in own[source]}
     resident = {_daemon(series.metric): series.value[1] for series in memory}
     return MachineRates(

@@ -262,9 +262,13 @@ class ClusterDocument(Model):
             raise ValueError("keyring and id belong to ceph_conf; a lab has its own")
         sources = [key for key in ("prometheus", "hosts") if getattr(self, key)]
         if self.lab is not None and sources:
-            raise ValueError(f"{sources[0]} is for other clusters: a lab's daemons are on this machine")
+            raise ValueError(
+                f"{sources[0]} is for other clusters: a lab's daemons are on this machine"
+            )
         if len(sources) > 1:
-            raise ValueError("needs one of prometheus and hosts: both would count each daemon twice")
+            raise ValueError(
+                "needs one of prometheus and hosts: both would count each daemon twice"
+            )
         if self.kubernetes is not None and self.hosts:
             raise ValueError("hosts belong to ceph_conf; use prometheus for kubernetes")
         return self

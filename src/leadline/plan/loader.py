@@ -67,7 +67,6 @@ from leadline.plan.target_url import TargetKind
 from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
-
 Server = TypeVar("Server", bound=PrometheusServer)
 
 

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-
 from leadline.plan.kubernetes_cluster import STORAGE_NAMESPACES, StorageNamespaces
 
 

@@ -314,8 +314,8 @@ def parse_daemons(text: str) -> dict[str, int]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteMachine:
     """A machine behind a shell that only the watch uses: other commands would wait for it. `groups`
-    and `processes` as in LocalMachine; their names have no colon. With `finds_daemons` the storage's
-    daemons that run there when the watch begins are added to the processes."""
+    and `processes` as in LocalMachine; their names have no colon. With `finds_daemons` the daemons
+    of a storage that run there when the watch begins are added to the processes."""
 
     name: str
     shell: Shell

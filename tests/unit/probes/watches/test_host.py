@@ -382,7 +382,9 @@ def test_daemons_are_found_behind_a_shell(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait()
-    first = next(one for one in StoredTrial(tmp_path, None).resources if isinstance(one, HostSample))
+    first = next(
+        one for one in StoredTrial(tmp_path, None).resources if isinstance(one, HostSample)
+    )
     own = next(one for one in first.processes.values() if one.pid == child.pid)
     assert (own.resident_bytes or 0) > 4096
     (rates,) = machine_rates(StoredTrial(tmp_path, None).resources)

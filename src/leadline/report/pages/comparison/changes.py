@@ -283,7 +283,9 @@ def costs_sections(
     if not cells:
         return ()
     shown = keep_largest(cells, log_change, MOST_ROWS)
-    rest = f", the {len(shown):,} largest changes of {len(cells):,}" if len(shown) < len(cells) else ""
+    rest = (
+        f", the {len(shown):,} largest changes of {len(cells):,}" if len(shown) < len(cells) else ""
+    )
     rows = records_table(
         "costs-table",
         shown,

@@ -43,9 +43,7 @@ def test_the_terminal_shows_the_storages_processor_time_next_to_each_rate(
     assert next(one for one in summary.sections if one.id == "costs").folded
 
 
-def test_the_answer_has_costs_in_the_form_of_cells(
-    comparison: Comparison, tmp_path: Path
-) -> None:
+def test_the_answer_has_costs_in_the_form_of_cells(comparison: Comparison, tmp_path: Path) -> None:
     answer = compare_output(comparison, "")
     (spent,) = (cell for cell in answer.costs if cell.metric == "storage_cpu_per_io")
     assert (spent.unit, spent.verdict, spent.op) == ("s", "worse", "read")
