@@ -1,4 +1,4 @@
-"""States on real files and commands: applied, read back, and restored after a kill at any moment."""
+"""States on real files and commands: applied, read back, restored after a kill at any moment."""
 
 from __future__ import annotations
 
