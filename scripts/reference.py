@@ -40,6 +40,7 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.matrix import Dimension
 from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.settings import Setting
 from leadline.units import (
     format_block_size,
     format_duration,
@@ -272,6 +273,9 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "targets": "Where I/O goes: URLs, or entries as below.",
             "matrix": "[Dimensions](../guides/measure-a-matrix.md) that multiply targets by "
             "options and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
+            "settings": "[Settings of systems](../guides/try-settings.md) that the run varies, by "
+            "names of your own: each target is also measured with these.",
+            "design": "Which states `settings` make: each value alone, or all combinations.",
             "budget": "The most that the run may hold at the same time: it then uses targets in "
             "[groups](../guides/measure-a-matrix.md#groups).",
             "guard": "[Protection of a system that other people use](../guides/guard-a-run.md): a "
@@ -548,6 +552,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
 }
 
 _NESTED: Mapping[type[BaseModel], str] = {
+    Setting: "[settings](../guides/try-settings.md#kinds), by name",
     written.TargetDocument: "[targets](#a-target)",
     written.BudgetDocument: "[a budget](#a-budget)",
     Guard: "[a guard](#a-guard)",

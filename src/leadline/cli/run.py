@@ -48,9 +48,9 @@ from leadline.runner.prepared import (
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.runner.trial import now, within_budget
-from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
 from leadline.settings.open import Parameters
 from leadline.settings.states import States, used_settings
+from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
 from leadline.targets.open import (
     LAB,
     check_consents,

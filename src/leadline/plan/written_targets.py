@@ -86,7 +86,7 @@ def _in_states(one: WrittenTarget, document: PlanDocument) -> Iterator[WrittenTa
     data of the first one."""
     target, url = one.target, one.target.parsed
     fitting = [setting for setting in document.settings.values() if setting.fits(url)]
-    made = {(): target.name}
+    made: dict[tuple[tuple[str, str], ...], str] = {(): target.name}
     for state in states(fitting, document.design):
         options = {
             setting.option: state[setting.name]

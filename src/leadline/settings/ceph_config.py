@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -48,7 +48,7 @@ class CephConfigParameter:
         if not described.get("can_update_at_runtime", True):
             raise invalid(
                 f"{self._option} takes effect when daemons start, not while they run",
-                hint="write it as a `command` that sets it and restarts them, with `restarts: true`",
+                hint="write a `command` that sets it and restarts them, with `restarts: true`",
             )
         for value in values:
             fault = value_fault(described, value)
@@ -69,42 +69,51 @@ class CephConfigParameter:
             self.write(before)
 
     def fault(self, value: str) -> str:
-        end = time.monotonic() + _IN_EFFECT_WITHIN_S
-        while True:
-            reason = self._fault(value)
-            if not reason or time.monotonic() > end:
-                return reason
-            time.sleep(_PAUSE_S)
-
-    def _fault(self, value: str) -> str:
-        """Compare with what each OSD runs with; other daemons are asked by the manager."""
+        """Compare with the database, then with what each daemon runs with."""
+        found = self.read()
+        if not same_value(found, value):
+            return f"the configuration database has {found!r}"
         section = self._who.partition("/")[0]
-        connection = self.system.connection
-        if not same_value(dumped(connection, self._who, self._option), value):
-            return f"the configuration database has {self.read()!r}"
         kind = section.partition(".")[0]
         if kind not in ("osd", "global"):
-            return self._of_daemons(kind, section, value)
-        numbers = self.system.osds
-        if "." in section:
-            numbers = tuple(one for one in numbers if section == f"osd.{one}")
-        taking = 0
-        for number in numbers:
-            who = f"osd.{number}"
-            wanted = _text(connection.mon("config get", who=who, key=self._option))
-            if not same_value(wanted, value):
-                continue  # of another mask, or of a narrower section
-            taking += 1
-            diff = json.loads(connection.osd(number, "config diff get", var=self._option))
-            found = diff.get("diff", {}).get(self._option)
-            if found is None:
-                # The option is as built in; that is the value, or it has not arrived yet.
-                running = json.loads(connection.osd(number, "config get", var=self._option))
-                found = {"final": running[self._option]}
-            if not same_value(str(found.get("final", "")), value):
-                return f"{who} runs with {found.get('final')!r}{_source(found)}"
-        if not taking:
+            return self._await(lambda: self._of_daemons(kind, section, value))
+        numbers = self._taking(section, value)
+        if not numbers:
             return f"no OSD takes it: a narrower section than {self._who!r} has another value"
+        return self._await(lambda: self._of_osds(numbers, value))
+
+    def _await(self, find: Callable[[], str]) -> str:
+        """The reason that `find` returns, where it does not go away soon."""
+        end = time.monotonic() + _IN_EFFECT_WITHIN_S
+        while (reason := find()) and time.monotonic() < end:
+            time.sleep(_PAUSE_S)
+        return reason
+
+    def _taking(self, section: str, value: str) -> list[int]:
+        """The OSDs that are up and get the value from the database; others have another mask, or a
+        narrower section of their own."""
+        connection = self.system.connection
+        return [
+            number
+            for number in self.system.osds
+            if section in ("osd", "global", f"osd.{number}")
+            and same_value(
+                _text(connection.mon("config get", who=f"osd.{number}", key=self._option)), value
+            )
+        ]
+
+    def _of_osds(self, numbers: Sequence[int], value: str) -> str:
+        for number in numbers:
+            connection = self.system.connection
+            diff = json.loads(connection.osd(number, "config diff get", var=self._option))
+            # An option with its built-in value is in no diff.
+            found = diff.get("diff", {}).get(self._option) or {
+                "final": json.loads(connection.osd(number, "config get", var=self._option))[
+                    self._option
+                ]
+            }
+            if not same_value(str(found.get("final", "")), value):
+                return f"osd.{number} runs with {found.get('final')!r}{_source(found)}"
         return ""
 
     def _of_daemons(self, kind: str, section: str, value: str) -> str:

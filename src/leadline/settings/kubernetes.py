@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from lightkube import ApiError, Client
+from lightkube import ApiError
 from lightkube.resources.core_v1 import Pod
 from lightkube.types import PatchType
 
@@ -44,7 +44,7 @@ class KubernetesResource(Locked):
         group, _, version = self._setting.api.rpartition("/")
         root = f"apis/{self._setting.api}" if group else f"api/{version}"
 
-        def call(client: Client) -> Any:
+        def call(client: Any) -> Any:
             # lightkube has no method for the resources of a group, its HTTP client has.
             answer = client._client._client.get(root)
             if answer.status_code == 404:

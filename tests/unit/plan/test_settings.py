@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.plan.test_matrix import faults, load
 
 from leadline.plan.expand import drop_targets, interleaved, with_repeats
 from leadline.plan.models import LeftOut, Plan
 from leadline.plan.settings import Design, Setting, count_states, states
+from tests.unit.plan.test_matrix import faults, load
 
 CEPH = {"c": {"ceph_conf": "/etc/ceph/ceph.conf"}}
 MCLOCK = {
@@ -23,9 +23,7 @@ MCLOCK = {
         "values": ["balanced", "high_client_ops"],
     }
 }
-MEMORY = {
-    "ceph_config": {"who": "osd", "name": "osd_memory_target", "values": [2147483648, "4G"]}
-}
+MEMORY = {"ceph_config": {"who": "osd", "name": "osd_memory_target", "values": [2147483648, "4G"]}}
 OBJECT = {"image": {"object_size": ["1M", "8M"]}}
 
 

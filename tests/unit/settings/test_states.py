@@ -1,4 +1,4 @@
-"""States on real files and commands: applied, read back, and restored after a kill at any moment."""
+"""States on real files and commands: applied, read back, restored after a kill at any moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.plan.test_matrix import load
 
 from leadline import errors
 from leadline.archive.reader import unrestored
@@ -22,6 +21,7 @@ from leadline.settings.host_file import HostFileParameter
 from leadline.settings.open import Parameters
 from leadline.settings.parameter import Host, same_value
 from leadline.settings.states import States, restore_unrestored
+from tests.unit.plan.test_matrix import load
 
 VALUES = ["10", "20"]
 
@@ -75,7 +75,7 @@ def files(folder: Path, count: int = 2) -> tuple[list[Path], dict[str, Any]]:
     for number, path in enumerate(paths):
         path.write_text(f"{number}\n")
     settings = {
-        path.name: {"host_file": {"path": str(path), "values": VALUES}} for path in paths
+        path.name: {"host_file": {"path": str(path), "values": [*VALUES]}} for path in paths
     }
     return paths, settings
 
