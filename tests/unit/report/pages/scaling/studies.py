@@ -74,7 +74,7 @@ def run_of(
     for trial in run.trials:
         trial.derived = None if trial.output is None else derive(trial.output)
         trial.resources, trial.prometheus, trial.ceph_counters = (), (), ()
-        trial.runners = ()
+        trial.kubelet, trial.runners = (), ()
         trial.record.label = f"{trial.record.trial}-1"
         trial.record.processor = None
     return made
