@@ -157,22 +157,25 @@ def test_costs_without_a_source_are_named(plan: Plan) -> None:
     assert study.effects[1].recommended, "the gain is established"
 
 
-def test_the_front_is_of_the_rate_and_the_costs(plan: Plan) -> None:
-    study = study_of(plan, faster(0.2, cost=1.5), noise=0.001, drift=0.0)
+def test_the_front_is_of_established_changes_of_the_rate_and_the_costs(plan: Plan) -> None:
+    factors = {
+        "high_client_ops": {Metric.IOPS: 1.3, Metric.STORAGE_CPU: 1.2},
+        "2G": {Metric.IOPS: 0.8, Metric.STORAGE_MEMORY: 0.5},
+        "8G": {Metric.IOPS: 1.2, Metric.STORAGE_CPU: 1.2, Metric.STORAGE_MEMORY: 1.8},
+    }
+
+    def effect(target: Target, workload: str, metric: Metric) -> float:
+        value = next(iter(target.settings.values()), "")
+        return factors.get(value, {}).get(metric, 1.0)
+
+    study = study_of(plan, effect)
     assert study.front_costs == (Metric.STORAGE_CPU, Metric.STORAGE_MEMORY)
-    points = [
-        (one.rate.ratio, *(one.costs[cost].ratio for cost in study.front_costs))
-        for one in study.effects
-        if one.rate
-    ]
-    for effect, point in zip(study.effects, points, strict=True):
-        beaten = any(
-            other != point
-            and other[0] >= point[0]
-            and all(a <= b for a, b in zip(other[1:], point[1:], strict=True))
-            for other in [(1.0, 1.0, 1.0), *points]
-        )
-        assert effect.front is not beaten
+    assert {one.state.name: one.front for one in study.effects} == {
+        "mclock=balanced": False,  # as the present state
+        "mclock=high_client_ops": True,
+        "memory=2G": True,  # the least memory
+        "memory=8G": False,  # less rate for more memory than the second
+    }
 
 
 def test_two_gains_that_were_measured_alone(plan: Plan) -> None:

@@ -82,8 +82,8 @@ class StateEffect:
     """The change from the present state to a state. `cells` are the rates and p99 latencies,
     `cost_cells` the costs; `overall` are the mean changes of the rates (under the metric IOPS, in
     the usual rate of each cell), of the p99 latencies and of each cost, of the metrics that have a
-    number. `front`: no other state, the present one included, has at least the rate at no higher
-    cost."""
+    number. `front`: its established changes are on the Pareto front of rate and costs: no other
+    state, the present one included, has at least the rate at no higher cost."""
 
     state: TriedState
     cells: tuple[ComparedCell, ...]

@@ -259,18 +259,29 @@ def _established(change: Change | None, cells: Iterable[ComparedCell], verdict: 
 
 
 def _on_front(effects: Sequence[StateEffect], costs: Sequence[Metric]) -> list[bool]:
-    """Return which states are on the Pareto front of the rate and these costs, by their estimates;
-    the present state is a point of it too."""
+    """Return which states are on the Pareto front of the rate and these costs. A change that is not
+    established counts as none, so that noise puts no state on it; the present state, and any state
+    like it, is a point that others must beat."""
     points = {
-        number: (effect.rate.ratio, *(-effect.costs[metric].ratio for metric in costs))
+        number: (
+            _established_ratio(effect.rate),
+            *(-_established_ratio(effect.costs[metric]) for metric in costs),
+        )
         for number, effect in enumerate(effects)
         if effect.rate is not None
     }
-    every = [(1.0, *(-1.0 for _ in costs)), *points.values()]
+    present = (1.0, *(-1.0 for _ in costs))
+    every = [present, *points.values()]
     return [
-        number in points and not any(_dominates(other, points[number]) for other in every)
+        number in points
+        and points[number] != present
+        and not any(_dominates(other, points[number]) for other in every)
         for number in range(len(effects))
     ]
+
+
+def _established_ratio(change: Change) -> float:
+    return change.ratio if change.verdict in (Verdict.BETTER, Verdict.WORSE) else 1.0
 
 
 def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

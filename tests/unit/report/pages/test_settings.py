@@ -62,7 +62,10 @@ def test_the_same_study_gives_the_same_page(study: SettingsStudy, document: Docu
 
 def test_the_first_screen_has_each_change_with_its_interval(study: SettingsStudy) -> None:
     panels = mean_panels(study)
-    assert [panel.title for panel in panels][:2] == ["rate", "p99 latency"]
+    assert [panel.title for panel in panels][:2] == [
+        "Mean change: rate",
+        "Mean change: p99 latency",
+    ]
     rate = panels[0]
     for row, effect in zip(rate.rows, study.effects, strict=True):
         assert effect.rate is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from leadline.analysis.comparison import ComparedCell
 from leadline.analysis.settings.facts import Change, SettingsStudy, StateEffect
@@ -27,11 +28,10 @@ _ALL = "all cells"
 def mean_panels(study: SettingsStudy) -> tuple[DeltaChart, ...]:
     """Draw the mean change of each state with its interval, a panel for the rate, the p99 latency
     and each cost."""
-    labels = chart_labels(effect.state.name for effect in study.effects)
     panels = []
     for metric in (Metric.IOPS, Metric.LATENCY_P99, *COSTS):
         rows = tuple(
-            _mean_row(labels[effect.state.name], effect.overall[metric], study.band)
+            _panel_row(effect, effect.overall[metric], study.band)
             for effect in study.effects[:MOST_ROWS]
             if metric in effect.overall
         )
@@ -40,13 +40,20 @@ def mean_panels(study: SettingsStudy) -> tuple[DeltaChart, ...]:
     return tuple(
         DeltaChart(
             id=f"mean-{slug(metric.value)}",
-            title=metric_name(metric),
+            title=f"Mean change: {metric_name(metric)}",
             scale=ratio_scale("mean change", rows),
             rows=rows,
             panel=True,
         )
         for metric, rows in panels
     )
+
+
+def _panel_row(effect: StateEffect, change: Change, band: float) -> DeltaRow:
+    """A row without its interval as text; states of one setting are a group."""
+    (name, value), *more = effect.state.settings.items()
+    row = _mean_row(effect.state.name if more else value, change, band, "" if more else name)
+    return replace(row, text=change_text(change.ratio))
 
 
 def _mean_row(label: str, change: Change, band: float, group: str = "") -> DeltaRow:

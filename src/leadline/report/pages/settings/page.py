@@ -33,7 +33,6 @@ from leadline.report.document import (
     Choices,
     Code,
     Column,
-    Columns,
     Document,
     Section,
     Table,
@@ -120,9 +119,7 @@ def settings_document(study: SettingsStudy) -> Document:
 
 def _front(study: SettingsStudy) -> Iterator[Block]:
     yield Tiles(tiles=tuple(_tiles(study)))
-    panels = mean_panels(study)
-    if panels:
-        yield Columns(parts=((f"Mean change from the {PRESENT}", panels),))
+    yield from mean_panels(study)
 
 
 def _tiles(study: SettingsStudy) -> Iterator[Tile]:
@@ -481,5 +478,8 @@ def _method(study: SettingsStudy) -> Iterator[str]:
         "no worse cell, no higher p99 latency, no missing cell, and no cost of the storage that "
         "grows more than the rate."
     )
-    yield "The Pareto front is that of the estimates: their intervals may overlap."
+    yield (
+        "On the Pareto front are states that no other state beats in the rate and the costs at "
+        "once; a change that is not established counts as none."
+    )
     yield f"Details: {_ABOUT}."
