@@ -133,7 +133,7 @@ SETTING_NOT_CONSENTED = _kind(
 SETTING_NOT_APPLIED = _kind(
     "setting-not-applied",
     Exit.SYSTEM_FAILED,
-    "A setting did not take effect or was changed by somebody else; its trials were not run.",
+    "A setting did not take effect or was changed by another user; its trials were not run.",
 )
 SETTINGS_IN_USE = _kind(
     "settings-in-use",

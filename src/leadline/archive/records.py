@@ -284,7 +284,7 @@ class Created(Record):
 
 class SettingStep(StrEnum):
     """A step of a setting's change. `apply` and `restore` are recorded before the system changes.
-    `kept`: somebody else has changed it meanwhile, so it stays as it is."""
+    `kept`: another user has changed it meanwhile, so it stays as it is."""
 
     APPLY = "apply"
     APPLIED = "applied"

@@ -44,7 +44,7 @@ def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
     machines and volumes, and labs that were brought up for the run. Settings that the run changed
-    are restored, unless somebody else has changed them since.
+    are restored, unless another user has changed them since.
 
     Only what the archive records and what carries the run's own mark is touched; files that
     Leadline did not make stay. Without a run, all runs are searched. The archive keeps all its

@@ -1,7 +1,7 @@
 """The states of a plan on running systems: applied before trials, and restored on every way out.
 
 What a change undoes is durable in the archive before the system changes (`archive.records.
-SettingChange`). A value that somebody else has set meanwhile is never overwritten.
+SettingChange`). A value that another user has set meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class States:
             self._left.pop(held.label, None)
 
     def _keep(self, held: _Held, found: str | None, journal: Journal) -> None:
-        """Leave a value that somebody else has set."""
+        """Leave a value that another user has set."""
         held.note(journal, SettingStep.KEPT, read=found)
         held.changed = False
         self._lose(held, _foreign(held, found))
@@ -239,7 +239,7 @@ class States:
 def restore(held: _Held, journal: Journal) -> str:
     """Restore a parameter and compare it with its value before the run.
 
-    Returns a sentence where somebody else has changed it: then it stays. Raises LeadlineError.
+    Returns a sentence where another user has changed it: then it stays. Raises LeadlineError.
     """
     parameter = held.parameter
     found = parameter.read()
