@@ -252,3 +252,32 @@ def test_kill_9_at_any_moment_is_undone(
         assert mark(ceph) == ""
     assert changed, "no kill came while a setting was applied"
     assert process("clean").out == "nothing was left behind\n"
+
+
+def test_a_resumed_run_restores_before_it_goes_on(
+    process: Process, started: Callable[..., Any], tmp_path: Path
+) -> None:
+    target, value = tmp_path / "target", tmp_path / "value"
+    target.mkdir()
+    value.write_text("5\n")
+    workload = {"name": "rr", "pattern": "randread", "size": "4M", "runtime": "1s"}
+    plan = tmp_path / "plan.yaml"
+    settings = {"level": {"host_file": {"path": str(value), "values": [1, 2]}}}
+    keys = {"targets": [f"dir:{target}"], "workloads": [workload], "repeats": 1}
+    plan.write_text(yaml.safe_dump({"settings": settings, **keys}))
+    child = started("run", plan)
+    wait_for(lambda: value.read_text() != "5\n")
+    child.kill()
+    child.wait()
+    assert value.read_text() in ("1\n", "2\n")
+    assert len(only_run(tmp_path).unrestored) == 2  # the file, and the mark of its system
+    shown = process("clean", "--dry-run")
+    assert f"would restore level: {value}" in shown.out
+    resumed = process("run", "--resume", "@latest")
+    assert resumed.status in (0, 1), resumed.err
+    assert f"restored level: {value} to '5'" in resumed.err
+    assert value.read_text() == "5\n"
+    run = only_run(tmp_path)
+    assert run.unrestored == ()
+    assert {trial.record.status for trial in run.trials} == {TrialStatus.COMPLETED}
+    assert process("verify", run.path).status == 0

@@ -461,9 +461,11 @@ def _changes(plan: Plan) -> Iterator[str]:
         yield f"# setting {setting.name}{on}"
         for value in setting.values:
             yield from setting_commands(plan, setting, value, cluster)
-        yield "# undo, with the value before the run; the second form where there was none"
+        may_lack = setting.ceph_config or setting.pool or setting.kubernetes
+        second = "; the second form where there was none" if may_lack else ""
+        yield f"# undo, with the value before the run{second}"
         yield from setting_commands(plan, setting, "BEFORE", cluster, undo=True)
-        if setting.ceph_config or setting.pool or setting.kubernetes:
+        if may_lack:
             yield from setting_commands(plan, setting, None, cluster, undo=True)
 
 

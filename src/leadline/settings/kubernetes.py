@@ -181,16 +181,21 @@ class KubernetesParameter:
         space = f" -n {setting.namespace}" if setting.namespace else ""
         self.name = f"{setting.kind} {setting.name}{space} {setting.path}"
         self._keys = setting.keys
-        self._before: object = None
 
     def check(self, values: Sequence[str]) -> None:
-        found = self._value()
-        if isinstance(found, dict | list):
+        parents = self._keys[:-1]
+        for number in range(1, len(parents) + 1):
+            if self._value(parents[:number]) is None:
+                raise invalid(
+                    f"{self.system.name} has no {'.'.join(parents[:number])!r}",
+                    hint="add it to the resource first: the run could not restore what it adds",
+                )
+        if isinstance(self._value(), dict | list):
             raise invalid(f"{self.name} is no single value")
 
-    def _value(self) -> object:
+    def _value(self, keys: Sequence[str] | None = None) -> object:
         found: object = self.system.get()
-        for key in self._keys:
+        for key in self._keys if keys is None else keys:
             if isinstance(found, list):
                 raise invalid(f"{self.name} lies in a list, which a merge patch would replace")
             found = found.get(key) if isinstance(found, dict) else None
