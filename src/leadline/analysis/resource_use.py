@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.archive.trial import StoredTrial
-from leadline.formats.host_rates import MachineRates, machine_rates
+from leadline.formats.host_rates import MachineRates, by_machine, machine_rates
 from leadline.formats.kubelet import pod_rates
 from leadline.formats.prometheus import storage_rates
 from leadline.formats.result import FormatError
@@ -46,6 +46,11 @@ def measured_machines(
         f"{sample.machine}: {what}"
         for sample in samples
         for what in ((sample.reason,) if isinstance(sample, MissedHostSample) else sample.unread)
+    ]
+    notes += [
+        f"{machine}: a single sample in the trial"
+        for machine, own in by_machine(samples).items()
+        if len(own) == 1
     ]
     machines = (*machine_rates(samples, begin_s, end_s), *storage, *pods)
     return machines, (*notes, *reasons, *more)

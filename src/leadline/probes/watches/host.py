@@ -284,14 +284,13 @@ done
 
 # Processes of a storage, by the name of their program: the pid, that name and the command line.
 FIND_DAEMONS = """
-for folder in /proc/[0-9]*; do
-  { read -r name <"$folder/comm"; } 2>/dev/null || continue
-  case $name in
-  ceph-osd | ceph-mon | ceph-mgr | ceph-mds | radosgw | io-engine)
+grep -lxE 'ceph-(osd|mon|mgr|mds)|radosgw|io-engine' /proc/[0-9]*/comm 2>/dev/null |
+  while read -r file; do
+    folder=${file%/comm}
+    { read -r name <"$file"; } 2>/dev/null || continue
     printf '%s %s ' "${folder##*/}" "$name"
-    tr '\\0\\n' '  ' <"$folder/cmdline"; echo ;;
-  esac
-done 2>/dev/null
+    tr '\\0\\n' '  ' <"$folder/cmdline" 2>/dev/null; echo
+  done
 """
 _FIND_S = 10.0
 # `--id 3`, `-i 3`, `--name osd.3` and `-n osd.3`, also with `=`.
