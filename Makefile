@@ -77,6 +77,7 @@ test-deep:
 	@scripts/setup.sh test
 	uv run --frozen pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
 	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
+	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh

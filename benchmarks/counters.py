@@ -1,11 +1,14 @@
 """What sampling a machine's counters costs: processor time of this process for the local sampler,
-of the remote loop's processes for the other, as a share of one core at a sample a second.
+of the remote loop's processes for the other, as a share of one core at a sample a second; and the
+rate of a load that uses every core, with both samplers and without them in turn.
 
-    uv run --frozen python benchmarks/counters.py [SECONDS]
+    uv run --frozen python benchmarks/counters.py [SECONDS [PAIRS]]
 """
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import resource
 import statistics
@@ -58,11 +61,56 @@ def remote(seconds: float) -> float:
     return used / wall
 
 
+def load_iops(seconds: int) -> float:
+    """The rate of fio's null engine with a job on every core: each tick of a sampler is one that
+    the load lacks."""
+    done = subprocess.run(
+        [
+            *("fio", "--name=load", "--ioengine=null", "--rw=randread", "--bs=4k", "--size=1G"),
+            *(f"--runtime={seconds}", "--time_based", f"--numjobs={os.cpu_count()}"),
+            *("--group_reporting", "--output-format=json"),
+        ],
+        capture_output=True,
+        check=True,
+    )
+    return float(json.loads(done.stdout)["jobs"][0]["read"]["iops"])
+
+
+def paired(pairs: int, seconds: int = 2) -> tuple[float, float]:
+    """The mean change of the rate by both samplers, as a share, and its standard error."""
+    processes = {f"osd.{number}": os.getpid() for number in range(8)}
+    watched = [f"process:{name}:{pid}" for name, pid in processes.items()]
+    logs = []
+    for number in range(pairs):
+        rates = {}
+        # The order alternates, so that a drift cancels out.
+        for sampled in (True, False) if number % 2 else (False, True):
+            if not sampled:
+                rates[sampled] = load_iops(seconds)
+                continue
+            loop = subprocess.Popen(
+                ["sh", "-c", LOOP, "sh", "1", "3600", *watched], stdout=subprocess.DEVNULL
+            )
+            with (
+                tempfile.TemporaryDirectory() as name,
+                ResourceWatch([LocalMachine(processes=processes)], Path(name)),
+            ):
+                rates[sampled] = load_iops(seconds)
+            loop.kill()
+            loop.wait()
+        logs.append(math.log(rates[True] / rates[False]))
+    error = statistics.stdev(logs) / math.sqrt(pairs)
+    return math.expm1(statistics.fmean(logs)), error
+
+
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
+    pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     share, size, took = local(seconds)
     print(f"local: {share:.3%} of one core, {took * 1e3:.2f} ms a sample, {size:.0f} bytes a line")
     print(f"remote loop: {remote(seconds):.3%} of one core")
+    change, error = paired(pairs)
+    print(f"a load on every core, with both samplers: {change:+.2%} +- {error:.2%} ({pairs} pairs)")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toler
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.matrix import Dimension
+from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.settings import Setting
 from leadline.units import (
     format_block_size,
     format_duration,
@@ -271,6 +273,9 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "targets": "Where I/O goes: URLs, or entries as below.",
             "matrix": "[Dimensions](../guides/measure-a-matrix.md) that multiply targets by "
             "options and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
+            "settings": "[Settings of systems](../guides/try-settings.md) that the run varies, by "
+            "names of your own: each target is also measured with these.",
+            "design": "Which states `settings` make: each value alone, or all combinations.",
             "budget": "The most that the run may hold at the same time: it then uses targets in "
             "[groups](../guides/measure-a-matrix.md#groups).",
             "guard": "[Protection of a system that other people use](../guides/guard-a-run.md): a "
@@ -384,6 +389,22 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "one that is up for this run only.",
             "kubernetes": "How a Kubernetes cluster is reached; with nothing behind it as kubectl "
             "does.",
+            "prometheus": "The Prometheus that scrapes the storage's hosts, for the "
+            "[costs of an I/O](../guides/costs-of-an-io.md); not with `lab`.",
+            "hosts": "The storage's hosts, whose counters are read by ssh; only with `ceph_conf`.",
+        },
+    ),
+    "Prometheus of a cluster": (
+        StorageMonitoring,
+        "[Metrics and conditions](../guides/costs-of-an-io.md#sources)",
+        {
+            "url": "Address of Prometheus or of what has its API (Thanos, Mimir), without "
+            "`/api/v1/query`.",
+            "token_file": "File of a bearer token, relative to the plan's folder.",
+            "ca_file": "Certificate of a private authority, relative likewise.",
+            "namespaces": "Namespaces of the storage's pods.",
+            "instances": "A regular expression (RE2) of the label `instance` of the storage's node "
+            "exporters, where no daemons are found on these hosts.",
         },
     ),
     "A Kubernetes cluster": (
@@ -405,6 +426,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "memory": "Memory likewise.",
             "ready_s": "How long volumes and runners may take to be there, and to be gone.",
             "vm": "Virtual machines, for targets with `runner=vm`.",
+            "storage_namespaces": "Namespaces of the storage's pods, whose processor time and "
+            "memory the kubelets report; `[]` for none.",
         },
     ),
     "A toleration": (
@@ -529,6 +552,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
 }
 
 _NESTED: Mapping[type[BaseModel], str] = {
+    Setting: "[settings](../guides/try-settings.md#kinds), by name",
     written.TargetDocument: "[targets](#a-target)",
     written.BudgetDocument: "[a budget](#a-budget)",
     Guard: "[a guard](#a-guard)",
@@ -539,6 +563,7 @@ _NESTED: Mapping[type[BaseModel], str] = {
     written.ClusterDocument: "[clusters](#a-cluster)",
     LabDocument: "[a lab](#a-lab)",
     KubernetesCluster: "[a Kubernetes cluster](#a-kubernetes-cluster)",
+    StorageMonitoring: "[an address](#prometheus-of-a-cluster)",
     Toleration: "[tolerations](#a-toleration)",
     VmSettings: "[virtual machines](#virtual-machines)",
     BootImage: "[a boot image](#a-boot-image)",
@@ -562,6 +587,12 @@ _DEFAULTS_IN_WORDS = {
     (written.TargetDocument, "name"): "the URL",
     (written.TargetDocument, "clusters"): "all of the plan",
     (written.ClusterDocument, "id"): "`admin`",
+    (StorageMonitoring, "namespaces"): "those of Rook, OpenShift Data Foundation and Mayastor",
+    (StorageMonitoring, "instances"): "the hosts of daemons",
+    (
+        KubernetesCluster,
+        "storage_namespaces",
+    ): "those of Rook, OpenShift Data Foundation and Mayastor",
     (KubernetesCluster, "image"): "`$LEADLINE_RUNNER_IMAGE`",
     (KubernetesCluster, "pull_policy"): "`IfNotPresent`",
     (KubernetesCluster, "cpu"): "`2`",

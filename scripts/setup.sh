@@ -75,6 +75,10 @@ if [ "$purpose" = test ]; then
     command -v strace >/dev/null || missing+=(strace)
     # the guard of a run reads a real Prometheus; its metrics are the test's own
     command -v prometheus >/dev/null || missing+=(prometheus)
+    # what a plan's Prometheus knows of hosts and daemons
+    for name in prometheus-node-exporter prometheus-process-exporter; do
+        command -v "$name" >/dev/null || missing+=("$name")
+    done
     # databases and small files; the tests start PostgreSQL themselves, without a network socket
     command -v pgbench >/dev/null && compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null ||
         missing+=(postgresql)
@@ -111,7 +115,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     say "installing ${missing[*]}"
     case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
     case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
-    case " ${missing[*]} " in *" prometheus "*) no_services prometheus.service ;; esac
+    case " ${missing[*]} " in *" prometheus"*) no_services prometheus.service \
+        prometheus-node-exporter.service prometheus-process-exporter.service ;; esac
     case " ${missing[*]} " in *" postgresql "*) no_database ;; esac
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2 || fail "the package lists cannot be downloaded" "check the network and the apt sources"

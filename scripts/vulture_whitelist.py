@@ -157,3 +157,8 @@ fall_interval  # JSON of scale
 hard_limit_iops  # JSON of scale
 peak_bandwidth  # JSON of check
 waits_seconds  # JSON of check
+_named_settings  # pydantic
+_no_parent  # pydantic
+_has_keys  # pydantic
+_placeholders  # pydantic
+host_file  # a key of a setting, read by its name

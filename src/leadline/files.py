@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +131,31 @@ def sync_folder(folder: Path) -> None:
     try:
         os.fsync(handle)
     finally:
+        os.close(handle)
+
+
+def lock_file(path: Path) -> int | None:
+    """Lock a file, which is made if it is missing, until the descriptor that is returned is closed.
+
+    None where another process holds the lock. Unlink the file before the descriptor is closed.
+    Raises OSError.
+    """
+    while True:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            # Another user's file in a folder of all users may be opened, and not with O_CREAT.
+            handle = os.open(path, flags)
+        except FileNotFoundError:
+            handle = os.open(path, flags | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        # The process before may have removed the file between open and lock.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
         os.close(handle)
 
 

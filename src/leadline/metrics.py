@@ -60,7 +60,11 @@ STAGES: tuple[Op, ...] = (
 
 
 class Metric(StrEnum):
-    """Metrics by their contract names; latency is total latency (slat + clat)."""
+    """Metrics by their contract names; latency is total latency (slat + clat).
+
+    The last ones are costs (`is_cost`): what an I/O of any operation takes from the storage's
+    daemons, disks and links and from the load generator. `storage_memory` is the resident memory of
+    the storage's daemons, whatever the I/O."""
 
     IOPS = "iops"
     BANDWIDTH = "bandwidth"
@@ -70,11 +74,16 @@ class Metric(StrEnum):
     LATENCY_P99 = "latency_p99"
     LATENCY_P999 = "latency_p999"
     LATENCY_P9999 = "latency_p9999"
+    STORAGE_CPU = "storage_cpu_per_io"
+    CLIENT_CPU = "client_cpu_per_io"
+    DISK_BYTES = "disk_bytes_per_io"
+    NETWORK_BYTES = "network_bytes_per_io"
+    STORAGE_MEMORY = "storage_memory"
 
     @property
     def unit(self) -> str:
-        """Base unit as printed in JSON: `1/s`, `bytes/s` or `s`."""
-        return {Metric.IOPS: "1/s", Metric.BANDWIDTH: "bytes/s"}.get(self, "s")
+        """Base unit as printed in JSON: `1/s`, `bytes/s`, `bytes` or `s`."""
+        return _UNITS.get(self, "s")
 
     @property
     def quantile(self) -> float | None:
@@ -83,8 +92,33 @@ class Metric(StrEnum):
 
     @property
     def is_latency(self) -> bool:
-        return self not in (Metric.IOPS, Metric.BANDWIDTH)
+        return self not in (Metric.IOPS, Metric.BANDWIDTH) and not self.is_cost
 
+    @property
+    def is_cost(self) -> bool:
+        return self in COSTS
+
+    @property
+    def lower_is_better(self) -> bool:
+        return self.is_latency or self.is_cost
+
+
+COSTS: tuple[Metric, ...] = (
+    Metric.STORAGE_CPU,
+    Metric.CLIENT_CPU,
+    Metric.DISK_BYTES,
+    Metric.NETWORK_BYTES,
+    Metric.STORAGE_MEMORY,
+)
+# What engines report.
+IO_METRICS: tuple[Metric, ...] = tuple(metric for metric in Metric if metric not in COSTS)
+_UNITS = {
+    Metric.IOPS: "1/s",
+    Metric.BANDWIDTH: "bytes/s",
+    Metric.DISK_BYTES: "bytes",
+    Metric.NETWORK_BYTES: "bytes",
+    Metric.STORAGE_MEMORY: "bytes",
+}
 
 _QUANTILES = {
     Metric.LATENCY_P50: 0.5,
@@ -108,6 +142,11 @@ _ALIASES = {
     "p999": Metric.LATENCY_P999,
     "p99.99": Metric.LATENCY_P9999,
     "p9999": Metric.LATENCY_P9999,
+    "storage-cpu": Metric.STORAGE_CPU,
+    "client-cpu": Metric.CLIENT_CPU,
+    "disk-bytes": Metric.DISK_BYTES,
+    "network-bytes": Metric.NETWORK_BYTES,
+    "memory": Metric.STORAGE_MEMORY,
 }
 METRIC_WORDS = {**{metric.value: metric for metric in Metric}, **_ALIASES}
 

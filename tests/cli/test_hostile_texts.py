@@ -21,6 +21,7 @@ from leadline.cli.main import main
 from leadline.text import visible
 from tests.cli.conftest import TRUSTED, Leadline
 from tests.conftest import RECORDED
+from tests.golden.archive_builder import make_run, plan_with_settings
 from tests.hostile_texts import DIRECTIONS, ESCAPES, HIDDEN, MARKUP, TEXTS, on_github
 from tests.unit.analysis.layers.streams import stack, stream_run
 
@@ -40,7 +41,8 @@ def squeezed(text: str) -> str:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Imported runs with the texts as targets: `one` with a load curve of each, `two` with a single
-    depth, `few` with two texts, `wrong` with unstable repeats, and counters of their layers."""
+    depth, `few` with two texts, `wrong` with unstable repeats, counters of their layers, and
+    `tried` with other values of a setting."""
     folder = tmp_path_factory.mktemp("hostile")
     for run, texts, depths, shares in (
         ("one", TEXTS, DEPTHS, (0.99, 1.01)),
@@ -62,6 +64,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arguments = ["import", "table", str(table), "--run", run, "--runs", str(folder / "runs")]
         assert main(arguments) == 0
     stream_run(folder / "runs" / "streams", {text: (stack(131072), [SLOW]) for text in TEXTS})
+    tried = plan_with_settings(TEXTS, repeats=1)
+    make_run(folder / "runs", tried, run_id="tried")
     return folder / "runs"
 
 
@@ -76,6 +80,7 @@ VERBS = {
     "predict": ("predict", "one"),
     "layers": ("layers", "streams"),
     "recommend": ("recommend", "two", "--for", "virtual-machines"),
+    "settings": ("settings", "tried"),
 }
 """The verbs that show a run, with arguments."""
 
@@ -216,7 +221,7 @@ def test_a_report_of_any_form(
 
 
 @pytest.mark.parametrize(
-    "verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend"]
+    "verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend", "settings"]
 )
 def test_a_workbook_has_the_texts_as_texts(
     leadline: Leadline, runs: Path, tmp_path: Path, verb: str
@@ -267,6 +272,8 @@ ASKED = (
     ("predict", "few", "--cluster", "{}"),
     ("predict", "few", "--against", "{}"),
     ("predict", "--from-inventory", "{}"),
+    ("settings", "{}"),
+    ("settings", "tried", "--band", "{}"),
     ("layers", "streams", "--target", "{}"),
     ("report", "few", "-o", "{}"),
     ("explain", "{}"),

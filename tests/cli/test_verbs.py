@@ -134,6 +134,7 @@ def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline)
             "recommend",
             "run",
             "scale",
+            "settings",
             "show",
             "site",
             "verify",

@@ -210,6 +210,14 @@ def test_guard_a_run(tmp_path: Path) -> None:
 
 @NEEDS_FIO
 @pytest.mark.real
+def test_try_settings(tmp_path: Path) -> None:
+    page = GUIDES / "try-settings.md"
+    assert _files(page, tmp_path) == ["settings.yaml"]
+    hold_against(page, tmp_path, least=7)
+
+
+@NEEDS_FIO
+@pytest.mark.real
 def test_database_workloads(tmp_path: Path) -> None:
     page = GUIDES / "database-workloads.md"
     # The user postgres must reach it, unlike pytest's own folder.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import socket
 import subprocess
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +23,7 @@ from leadline.plan.guard import PrometheusLimit
 from leadline.runner.guard import QueryLimit
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
+from tests.real.monitoring import ask, prometheus
 
 pytestmark = [
     pytest.mark.real,
@@ -60,12 +58,7 @@ class Monitoring:
 
     def latency(self) -> float | None:
         """What Prometheus knows now; None without a sample."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"{self.url}/api/v1/query?query={METRIC}", timeout=5) as answer:
-                found = json.load(answer)["data"]["result"]
-        except OSError:
-            return None
+        found = ask(self.url, METRIC)
         return float(found[0]["value"][1]) if found else None
 
 
@@ -87,37 +80,12 @@ def monitoring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitoring]
     exporter = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
     thread = threading.Thread(target=exporter.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    found = Monitoring(url=f"http://127.0.0.1:{port}")
-    settings = {
-        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms"},
-        "scrape_configs": [
-            {
-                "job_name": "volumes",
-                "static_configs": [{"targets": [f"127.0.0.1:{exporter.server_port}"]}],
-            }
-        ],
-    }
-    (folder / "prometheus.yml").write_text(json.dumps(settings))
-    with (folder / "log").open("wb") as log:
-        child = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
     try:
-        wait_for(lambda: found.latency() is not None)
-        yield found
+        with prometheus(folder, {"volumes": exporter.server_port}) as url:
+            found = Monitoring(url=url)
+            wait_for(lambda: found.latency() is not None)
+            yield found
     finally:
-        child.terminate()
-        child.wait(30)
         exporter.shutdown()
         exporter.server_close()
         thread.join()

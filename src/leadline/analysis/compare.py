@@ -35,15 +35,21 @@ def compare(
 
     `band` is the equivalence margin; `between_runs` the standard deviation of a system from one
     run to another, as a share, where the systems are of two runs. `primary` metrics were declared
-    before the test and are adjusted by Holm, the others by Benjamini-Hochberg. With several runs of
+    before the test and are adjusted by Holm, the others by Benjamini-Hochberg; costs of an I/O are
+    families of their own, so that they change no verdict on a rate. With several runs of
     a system their variation is estimated instead. Raises ValueError
     for a `band` that is not between 0 and 1.
     """
     rows = paired_samples(baseline, candidate, metrics=metrics, primary=primary)
-    judgements = judge([pair for _, pair in rows], band, between_runs=between_runs)
-    compared = tuple(
-        cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
-    )
+
+    def test(rows: Sequence[PairedCell]) -> tuple[ComparedCell, ...]:
+        judgements = judge([pair for _, pair in rows], band, between_runs=between_runs)
+        return tuple(
+            cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
+        )
+
+    compared = test([row for row in rows if not row[1].metric.is_cost])
+    costs = test([row for row in rows if row[1].metric.is_cost])
     if baseline.run.id == candidate.run.id and not any(
         Reason.ACROSS_GROUPS in cell.judgement.reasons for cell in compared
     ):
@@ -63,6 +69,7 @@ def compare(
         between_runs=between_runs,
         overall=overall_effects(compared, band, between_runs),
         cells=compared,
+        costs=costs,
         differences=found.differences,
         identical=found.identical,
         explanations=found.explanations,
@@ -218,8 +225,10 @@ def _rows(
         return any(figure.metric(metric).value is not None for figure in there)
 
     reported = [metric for metric in metrics if is_reported(metric)]
-    nothing = [rate if rate in metrics else next(iter(metrics), rate)]
-    for metric in reported or nothing:
+    measured = [metric for metric in metrics if not metric.is_cost]
+    if not any(metric in reported for metric in measured):
+        reported.insert(0, rate if rate in measured else next(iter(measured), rate))
+    for metric in reported:
         where = (*key, metric)
         cell = partial(
             ComparedCell,

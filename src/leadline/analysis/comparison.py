@@ -122,7 +122,8 @@ class OverallEffect:
 class Comparison:
     """`band` is the requested equivalence margin; `between_runs` the standard deviation of a system
     between runs, as a share, where it is assumed: 0 where both are of one run. `overall` are
-    effects over many cells. `baseline_alone` and `candidate_alone` are subjects without a partner.
+    effects over many cells. `costs` are the costs of an I/O where a system measured them.
+    `baseline_alone` and `candidate_alone` are subjects without a partner.
     `unknown` are properties that a system does not report; `unlike_runs` differ from the first run
     of their system."""
 
@@ -131,6 +132,7 @@ class Comparison:
     candidate: Side
     band: float
     cells: tuple[ComparedCell, ...]
+    costs: tuple[ComparedCell, ...] = ()
     differences: tuple[Difference, ...]
     identical: tuple[str, ...]
     explanations: tuple[Explanation, ...]

@@ -57,7 +57,8 @@ def _test(expectation: Expectation, comparison: Comparison) -> Iterator[Expectat
         return  # of another system, or of both
     towards = expectation.direction if candidate else _INVERSE[expectation.direction]
     direction = Verdict(towards)
-    cells = [cell for cell in comparison.cells if _selects(expectation, cell)]
+    compared = (*comparison.cells, *comparison.costs)
+    cells = [cell for cell in compared if _selects(expectation, cell)]
     conclusive = [cell for cell in cells if cell.verdict in _CONCLUSIVE]
     met = [_as_expected(cell, direction, expectation.at_least) for cell in conclusive]
     outcome = Outcome.OPEN

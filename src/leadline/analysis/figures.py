@@ -6,15 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import product
 from statistics import median
 
 from leadline import errors
+from leadline.analysis.resource_use import NOTHING, ResourceUse, resource_use
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
-from leadline.metrics import METRIC_WORDS, Measurement, Metric, Op, Spread
+from leadline.metrics import COSTS, IO_METRICS, METRIC_WORDS, Measurement, Metric, Op, Spread
 from leadline.plan.models import Cell
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 from leadline.text import did_you_mean
@@ -141,7 +143,7 @@ def _marks(findings: Iterable[Finding]) -> tuple[FindingMark, ...]:
     return tuple(sorted(marks, key=lambda mark: (-mark.severity.order, mark.code)))
 
 
-METRICS: tuple[Metric, ...] = tuple(Metric)
+METRICS = IO_METRICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +256,7 @@ class CellFigure:
     `planned_workload` is the workload's name in the plan; `workload` adds the section of a job
     file that has several. `op` is None if no operation ran. `ios` counts the I/Os
     behind the percentiles, all trials together; `histogram` is theirs, None where a trial has none.
+    `costs` are those of an I/O that were measured, in the row of all I/Os of the trials.
     """
 
     target: str
@@ -265,6 +268,7 @@ class CellFigure:
     planned: int
     ios: int = 0
     metrics: tuple[MetricFigure, ...]
+    costs: tuple[MetricFigure, ...] = ()
     histogram: LatencyHistogram | None = field(default=None, repr=False, hash=False)
 
     @property
@@ -273,7 +277,11 @@ class CellFigure:
         return self.completed == 0
 
     def metric(self, metric: Metric) -> MetricFigure:
-        return self.metrics[METRICS.index(metric)]
+        if not metric.is_cost:
+            return self.metrics[METRICS.index(metric)]
+        known = (figure for figure in self.costs if figure.metric is metric)
+        absent = MetricFigure(metric=metric, value=None, absence=Absence.NOT_MEASURED)
+        return next(known, absent)
 
 
 _Key = tuple[str, str, str, Op | None]
@@ -304,6 +312,7 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
         for workload in (key[1], None):
             reported.setdefault((key[0], key[2], workload), []).append(key)
 
+    uses = _Uses(run)
     found: list[CellFigure] = []
     for number, cell in enumerate(run.plan.cells):
         trials = trials_of.get(number, [])
@@ -312,9 +321,14 @@ def figures(run: Run, findings: Iterable[Finding]) -> tuple[CellFigure, ...]:
         left_over = [
             key for key in reported.get((cell.target, cell.level, own_name), ()) if key in rows
         ]
-        for key in _keys_of(cell, left_over):
+        keys = _keys_of(cell, left_over)
+        whole = _row_of_all_ios(cell, keys)
+        for key in keys:
             ordered = sorted(rows.pop(key, []), key=lambda row: position.get(row.trial, -1))
-            found.append(_figure(key, cell.workload.name, ordered, len(trials), done, index))
+            figure = _figure(key, cell.workload.name, ordered, len(trials), done, index)
+            if key == whole:
+                figure = replace(figure, costs=_costs(figure, cell, uses))
+            found.append(figure)
     # Measurements outside the plan, for example after an edit of the plan, are kept.
     for key, left in rows.items():
         done = len({row.trial for row in left})
@@ -345,6 +359,70 @@ def expected_ops(cell: Cell) -> tuple[Op, ...]:
         return ops
     mixed = any(len(phase.pattern.ops) > 1 for phase in cell.workload.phases)
     return (*ops, Op.TOTAL) if mixed else ops
+
+
+def _row_of_all_ios(cell: Cell, keys: Sequence[_Key]) -> _Key | None:
+    """Return the row whose rate is that of all I/Os of a trial, which its resources were used for;
+    None where there is none. An fsync belongs to the writes before it."""
+    work = cell.workload
+    if work.job_file is not None or work.lifecycle or len(work.phases) > 1:
+        return None
+    total = [key for key in keys if key[3] is Op.TOTAL]
+    parts = [key for key in keys if key[3] not in (None, Op.SYNC)]
+    whole = total or parts
+    return whole[0] if len(whole) == 1 else None
+
+
+class _Uses:
+    """The resources that the completed trials of a run used, computed when they are needed."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._trials = {trial.record.trial: trial for trial in run.trials}
+
+    @cached_property
+    def _devices(self) -> dict[str, frozenset[str]]:
+        """The disks below each target on this machine, by target."""
+        try:
+            stacks = self._run.stacks
+        except LeadlineError:
+            return {}  # the run's page reports it
+        blocks = {
+            target: [layer.devices for layer in layers if layer.devices]
+            for target, layers in stacks.items()
+        }
+        return {target: frozenset(found[-1]) for target, found in blocks.items() if found}
+
+    def of_trial(self, name: str, cell: Cell) -> ResourceUse:
+        trial = self._trials.get(name)
+        if trial is None:
+            return NOTHING
+        return resource_use(trial, cell.workload, self._devices.get(cell.target, frozenset()))
+
+
+def _costs(figure: CellFigure, cell: Cell, uses: _Uses) -> tuple[MetricFigure, ...]:
+    """Compute the costs of an I/O from the rates of the trials; those that no trial measured are
+    left out. The findings about the rate are about them too."""
+    rate = figure.metric(Metric.IOPS)
+    by_trial = {
+        trial.trial: uses.of_trial(trial.trial, cell).costs(trial.value)
+        for trial in rate.trials
+        if trial.value is not None
+    }
+    return tuple(
+        summarise(
+            metric,
+            [
+                TrialValue(trial=trial.trial, value=by_trial.get(trial.trial, {}).get(metric))
+                for trial in rate.trials
+            ],
+            None,
+            finding_marks=rate.finding_marks,
+            completed=figure.completed,
+        )
+        for metric in COSTS
+        if any(metric in found for found in by_trial.values())
+    )
 
 
 def _figure(
@@ -405,27 +483,31 @@ def merge_runs(rows: Sequence[tuple[str, CellFigure]]) -> CellFigure:
     whole = len(histograms) == len(measured) and bool(histograms)
     merged = LatencyHistogram.merged(histograms) if whole else None
     completed = sum(row.completed for _, row in rows)
+
+    def merge(metric: Metric) -> MetricFigure:
+        return summarise(
+            metric,
+            [
+                replace(trial, trial=f"{run}:{trial.trial}")
+                for run, row in rows
+                for trial in row.metric(metric).trials
+            ],
+            merged if metric.quantile is not None else None,
+            finding_marks=_merge_marks(
+                mark for _, row in rows for mark in row.metric(metric).finding_marks
+            ),
+            completed=completed,
+        )
+
     return replace(
         first,
         completed=completed,
         planned=sum(row.planned for _, row in rows),
         ios=merged.count if merged else 0,
         histogram=merged,
-        metrics=tuple(
-            summarise(
-                metric,
-                [
-                    replace(trial, trial=f"{run}:{trial.trial}")
-                    for run, row in rows
-                    for trial in row.metric(metric).trials
-                ],
-                merged,
-                finding_marks=_merge_marks(
-                    mark for _, row in rows for mark in row.metric(metric).finding_marks
-                ),
-                completed=completed,
-            )
-            for metric in METRICS
+        metrics=tuple(merge(metric) for metric in METRICS),
+        costs=tuple(
+            merge(metric) for metric in COSTS if any(row.metric(metric).trials for _, row in rows)
         ),
     )
 

@@ -177,6 +177,11 @@ _WORDS = {
     Metric.LATENCY_P99: "p99",
     Metric.LATENCY_P999: "p99.9",
     Metric.LATENCY_P9999: "p99.99",
+    Metric.STORAGE_CPU: "storage-cpu",
+    Metric.CLIENT_CPU: "client-cpu",
+    Metric.DISK_BYTES: "disk-bytes",
+    Metric.NETWORK_BYTES: "network-bytes",
+    Metric.STORAGE_MEMORY: "memory",
 }
 
 
@@ -272,7 +277,10 @@ def selected(run: Run, figures: Sequence[CellFigure], texts: Sequence[str]) -> Q
         selector = parse_selector(text)
         keys = [key for key in table.traits if selector.matches(*key, selector.metric)]
         keys = keys or table.tests_of(selector)
-        keys = keys if selector.op is Op.TOTAL else _without_totals(keys)
+        if selector.metric.is_cost:
+            keys = _without_parts(keys, table.traits)
+        elif selector.op is not Op.TOTAL:
+            keys = _without_totals(keys)
         if not keys:
             raise _matches_nothing(table, text, selector)
         measured = [key for key in keys if table.has_value(key, selector.metric)]
@@ -452,6 +460,12 @@ def _without_totals(keys: Iterable[Key]) -> list[Key]:
     given = list(keys)
     apart = {(workload, level) for workload, level, op in given if op in (Op.READ, Op.WRITE)}
     return [key for key in given if key[2] is not Op.TOTAL or key[:2] not in apart]
+
+
+def _without_parts(keys: Iterable[Key], known: Iterable[Key]) -> list[Key]:
+    """Drop reads and writes of cells that have a total, which alone has the cost of an I/O."""
+    whole = {(workload, level) for workload, level, op in known if op is Op.TOTAL}
+    return [key for key in keys if key[2] is Op.TOTAL or key[:2] not in whole]
 
 
 def _matches_nothing(table: _Table, text: str, selector: Selector) -> LeadlineError:

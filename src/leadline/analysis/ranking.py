@@ -253,7 +253,7 @@ def _pooled(weights: Sequence[float], shares: Sequence[float | None]) -> float |
 
 
 def _sign(metric: Metric) -> float:
-    return -1.0 if metric.is_latency else 1.0
+    return -1.0 if metric.lower_is_better else 1.0
 
 
 NoiseFloor = Callable[[Objective], float]
@@ -398,7 +398,7 @@ def rank(
             drawn[number] += scores[name]
         of_ranks = resampled_ranks(drawn, max(band, floor))
         intervals = [_hull(*both) for both in zip(intervals, of_ranks, strict=True)]
-    of_scores = _score_intervals(found, base, turned=only.is_latency)
+    of_scores = _score_intervals(found, base, turned=only.lower_is_better)
     complete = [
         Standing(
             target=name,

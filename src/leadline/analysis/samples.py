@@ -107,9 +107,9 @@ class Samples:
     def _within(self, trial: TrialValue, figure: MetricFigure, op: Op | None) -> float | None:
         """Compute the standard error of a trial's rate as a share, from its own seconds.
 
-        In a closed loop the mean latency has the same error. Percentiles have none.
+        In a closed loop the mean latency has the same error. Percentiles and costs have none.
         """
-        if figure.metric.quantile is not None or op is None:
+        if figure.metric.quantile is not None or figure.metric.is_cost or op is None:
             return None
         key = (trial.trial, op)
         if key not in self._shares:

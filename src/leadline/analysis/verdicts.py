@@ -210,7 +210,7 @@ def interval_verdict(
     least, most = margin
     above, below = low > most * (1 + _ROUNDING), high < least * (1 - _ROUNDING)
     if above or below:
-        return Verdict.WORSE if above is metric.is_latency else Verdict.BETTER
+        return Verdict.WORSE if above is metric.lower_is_better else Verdict.BETTER
     inside = low >= least * (1 - _ROUNDING) and high <= most * (1 + _ROUNDING)
     return Verdict.SAME if inside else Verdict.INCONCLUSIVE
 
@@ -255,7 +255,7 @@ class _Draft:
         return replace(self, evidence=evidence, reasons=(*self.reasons, *reasons), **found)
 
     def direction(self, *, above: bool) -> Verdict:
-        return Verdict.WORSE if above is self.pair.metric.is_latency else Verdict.BETTER
+        return Verdict.WORSE if above is self.pair.metric.lower_is_better else Verdict.BETTER
 
     def verdict(self, interval: tuple[float, float]) -> Verdict:
         """Return where an interval of the ratio lies relative to the margin."""
@@ -342,9 +342,9 @@ def _without_caps(pair: Pair, judgement: Judgement) -> Judgement:
 def _hidden_by_budget(pair: Pair, verdict: Verdict) -> bool:
     """Whether the budget of a guard decided the figures. The rate of a system at its budget is the
     least that it can do: it may be the better one, never the worse one or the same. Latencies
-    compare at one load: with one budget that both reached."""
+    and costs compare at one load: with one budget that both reached."""
     baseline, candidate = pair.baseline.budget_bps, pair.candidate.budget_bps
-    if pair.metric.is_latency:
+    if pair.metric.lower_is_better:
         return baseline != candidate
     if verdict in (Verdict.BETTER, Verdict.WORSE):
         return (baseline if verdict is Verdict.BETTER else candidate) is not None

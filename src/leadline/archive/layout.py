@@ -33,6 +33,9 @@ STAGING = ".staging"
 LOCK = ".lock"
 TEMPORARY = ".{}.new"
 CREATED = "created.jsonl"
+SETTINGS = "settings.jsonl"
+# What has to be undone is recorded in these before it is done.
+JOURNALS = (CREATED, SETTINGS)
 INVENTORY = "inventory"
 REDACTIONS = "redactions.json"
 PREFILL = "prefill"
@@ -47,6 +50,8 @@ PROGRAM_SCRIPT = "job.sh"
 STDERR = "stderr.txt"
 CLUSTER = "cluster.jsonl"
 RESOURCES = "resources.jsonl"
+PROMETHEUS = "prometheus.jsonl"
+KUBELET = "kubelet.jsonl"
 CEPH_COUNTERS = "ceph-counters.jsonl"
 ZPOOL_IOSTAT = "zpool-iostat.txt"
 ZFS = "zfs.jsonl"
@@ -144,8 +149,8 @@ def seal_holds(content: bytes) -> bool:
     return _digest_text(content[: found.start()] + _SEAL % b"") == found[1]
 
 
-# The journal names what may be removed, and is read by `leadline clean`.
-_OWN = (CREATED, REDACTIONS)
+# The journals name what may be removed or restored, and are read by `leadline clean`.
+_OWN = (*JOURNALS, REDACTIONS)
 
 
 def redact_file(name: str, content: bytes) -> bytes:

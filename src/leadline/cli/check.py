@@ -123,7 +123,9 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         whole = format_size(sum(file.size for file in layout.values()))
         on = f"{pool} of {cluster}" if len(plan.clusters) > 1 else pool
         lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")
-    for target in plan.targets:
+    if plan.settings:
+        lines += _describe_settings(plan)
+    for target in plan.own_targets:
         footprint = target_footprint(plan, target.name)
         if footprint.own_bytes:
             lines.append(
@@ -244,6 +246,17 @@ def describe_groups(plan: Plan) -> list[str]:
             "(`copies: 3` of a target states them)"
         )
     return ["", *lines, ""]
+
+
+def _describe_settings(plan: Plan) -> list[str]:
+    """The settings of a plan, and the states that they make."""
+    states = len({tuple(target.settings.items()) for target in plan.targets})
+    lines = [f"settings: {states} states, the present one included ({plan.design.value})"]
+    for setting in plan.settings:
+        restarts = "; may restart daemons (--restart-daemons)" if setting.restarts else ""
+        values = ", ".join(setting.values)
+        lines.append(f"setting {setting.name} ({setting.kind}): {values}{restarts}")
+    return lines
 
 
 def _power_lines(power: Power, plan: Plan) -> list[str]:

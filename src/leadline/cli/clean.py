@@ -43,7 +43,8 @@ from leadline.targets.open import remove_leftovers
 def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
-    machines and volumes, and labs that were brought up for the run.
+    machines and volumes, and labs that were brought up for the run. Settings that the run changed
+    are restored, unless another user has changed them since.
 
     Only what the archive records and what carries the run's own mark is touched; files that
     Leadline did not make stay. Without a run, all runs are searched. The archive keeps all its
@@ -92,7 +93,7 @@ class CleanOptions(KubernetesOptions):
 
 def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
     found, newer = ([find_run(name, folder)], None) if name else _readable(list_runs(folder))
-    left = [run for run in found if run.left_behind or run.cleaning_unsealed]
+    left = [run for run in found if run.left_behind or run.unrestored or run.cleaning_unsealed]
     if not dry_run:
         remove_abandoned()
         remove_abandoned_drafts(folder)
@@ -104,6 +105,9 @@ def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
         if dry_run:
             for created in run.left_behind:
                 echo_line(f"{run.id}: would remove {created.path}")
+            for last in (steps[-1] for steps in run.unrestored):
+                if last.parameter:
+                    echo_line(f"{run.id}: would restore {last.setting}: {last.parameter}")
             continue
         with RunWriter.tidying(run.path) as writer:
             done, remaining = remove_leftovers(run, writer)
@@ -159,7 +163,7 @@ def _raise_if_any(problems: Sequence[str]) -> None:
     if problems:
         raise LeadlineError(
             errors.LEFT_BEHIND,
-            "not everything that was left behind could be removed",
+            "not everything that was left behind could be removed or restored",
             context=problems,
             hint="the same command tries again when that is mended; all else is done",
         )

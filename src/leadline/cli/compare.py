@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     "--metric",
     "metrics",
     multiple=True,
-    help="Only these: iops, bandwidth, mean, p50, p95, p99, p99.9, p99.99.",
+    help="Only these: iops, bandwidth, mean, p50, p95, p99, p99.9, p99.99, storage-cpu, "
+    "client-cpu, disk-bytes, network-bytes, memory.",
 )
 @click.option(
     "--fail-on",
@@ -81,7 +82,7 @@ def command(
             primary=[limit.selector for limit in parsed],
         )
     compared = any(cell.verdict is not Verdict.NOT_COMPARABLE for cell in comparison.cells)
-    results = check_limits(comparison.cells, parsed) if compared else ()
+    results = check_limits((*comparison.cells, *comparison.costs), parsed) if compared else ()
     _print(comparison, results, output, details=details)
     if not compared:
         print_reasons(comparison)

@@ -35,6 +35,7 @@ VERBS = {
     "rank": "Rank a run's targets, with ties where the evidence is inconclusive.",
     "scale": "Show load curves, knee and bottleneck, and what a larger system gives.",
     "predict": "Forecast a change, with its error; compare a result with what was expected.",
+    "settings": "Show what each setting of a run buys and costs; recommend a set, with commands.",
     "layers": "Show where the I/O goes: what each layer below a target did, and why.",
     "recommend": "Say which target to use for databases, backups ..., why, and what it costs.",
     "report": "Write a run as a page (HTML), Markdown, JSON or CSV.",

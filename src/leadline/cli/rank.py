@@ -32,7 +32,8 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
     "objectives",
     multiple=True,
     metavar="SELECTOR",
-    help="What to rank by, as '[WORKLOAD[@LEVEL]] [read|write|total] METRIC': 'write p99'. May be "
+    help="What to rank by, as '[WORKLOAD[@LEVEL]] [read|write|total] METRIC': 'write p99', "
+    "or a cost of an I/O (storage-cpu, client-cpu, disk-bytes, network-bytes, memory). May be "
     "given several times; each has the weight 1, or the one behind it: 'write p99=3'.",
 )
 @click.option(

@@ -34,6 +34,7 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
+from leadline.plan.setting_commands import setting_commands
 from leadline.plan.stop_rules import stop_faults
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.guard import HealthLimit, Limit, QueryLimit, RunGuard
@@ -47,8 +48,16 @@ from leadline.runner.prepared import (
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.runner.trial import now, within_budget
+from leadline.settings.open import Parameters
+from leadline.settings.states import States, used_settings
 from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
-from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
+from leadline.targets.open import (
+    LAB,
+    check_consents,
+    check_restarts,
+    open_targets,
+    remove_leftovers,
+)
 from leadline.targets.preview import preview_location
 from leadline.text import count_text, visible
 
@@ -78,7 +87,18 @@ _MOST_FAILURES = 4
     metavar="DEVICE",
     help="Consent also where it carries a filesystem, partition table or other signature.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the command of every trial, and do nothing.")
+@click.option(
+    "--restart-daemons",
+    "restart",
+    multiple=True,
+    metavar="SETTING",
+    help="Consent to restarts of daemons by this setting of the plan; must name it exactly.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print every change of a setting with its undo, and the command of every trial.",
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option(
     "--replay",
@@ -135,6 +155,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
     engines: Engines = OneEngine(ReplayEngine.from_folder(replay)) if replay else RealEngines()
     engines.check(loaded)
     check_consents(loaded, destroy=options.destroy, overwrite=options.overwrite)
+    if not options.dry_run:
+        check_restarts(loaded, options.restart)
     if options.dry_run:
         trials = loaded.trials
         if resume is not None:
@@ -160,6 +182,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             brought_up=brought_up.append,
         ) as clusters,
         _kubernetes(loaded, stop, observe) as kubernetes,
+        _states(loaded, clusters, kubernetes, observe) as states,
     ):
         adapters = open_targets(
             loaded,
@@ -188,6 +211,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                 names = {target.name for target in loaded.targets}
                 targets = prepare_targets(loaded, adapters, engines, names)
             inspect_targets(loaded, targets)
+            if states is not None:
+                states.require()
             writer = RunWriter.create(
                 _new_path(runs, loaded.name),
                 plan=loaded,
@@ -201,6 +226,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
         try:
             if resume is not None:
                 inspect_targets(loaded, targets)
+                if states is not None:
+                    states.require()
             outcome = run_session(
                 RunRequest(
                     plan=loaded,
@@ -213,6 +240,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                     observe=observe,
                     guard=guard,
                     take_look=_take_look,
+                    states=states,
                 )
             )
         finally:
@@ -271,6 +299,7 @@ class RunOptions:
     retry_failed: bool
     destroy: tuple[str, ...]
     overwrite: tuple[str, ...]
+    restart: tuple[str, ...]
     dry_run: bool
     replay: Path | None
 
@@ -317,6 +346,7 @@ def _kubernetes(
             go_on=go_on,
             hurry=lambda: stop.impatient,
             note=lambda sentence: observe(Noted(message=sentence)),
+            monitoring=cluster.prometheus,
         )
         for cluster in clusters
         if cluster.kubernetes is not None
@@ -326,6 +356,30 @@ def _kubernetes(
     finally:
         for opened in found.values():
             opened.close()
+
+
+@contextmanager
+def _states(
+    plan: Plan,
+    clusters: Mapping[str, OpenCluster],
+    kubernetes: Mapping[str, OpenKubernetes],
+    observe: Observer,
+) -> Iterator[States | None]:
+    """The states of a plan with settings of running systems."""
+    if not used_settings(plan):
+        yield None
+        return
+    parameters = Parameters(
+        plan,
+        lambda name: clusters[name].connection,
+        lambda name: kubernetes[name].connection,
+    )
+    states = States(plan, parameters.find, lambda sentence: observe(Noted(message=sentence)))
+    try:
+        yield states
+    finally:
+        states.unlock()
+        parameters.close()
 
 
 def _new_path(folder: Path, name: str) -> Path:
@@ -382,8 +436,10 @@ def _seal(run: Run, output: str, *, quiet: bool) -> Exit:
 
 
 def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
-    """The command and the job file of every trial, in order; first the groups of the plan."""
+    """The command and the job file of every trial, in order; first the groups of the plan, and the
+    changes of settings."""
     parts = [f"# {line}".rstrip() for line in map(visible, describe_groups(plan))]
+    parts += map(visible, _changes(plan))
     for trial in trials:
         cell = plan.cells[trial.cell]
         target = plan.target(cell.target)
@@ -396,6 +452,21 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         parts.append(visible(f"# {trial.id} {cell.label}, repeat {trial.block + 1}"))
         parts += map(visible, f"{line}\n{text}".expandtabs(4).split("\n"))
     return "\n".join(parts)
+
+
+def _changes(plan: Plan) -> Iterator[str]:
+    """Every change of a setting of running systems, each with its undo."""
+    for setting, cluster in used_settings(plan):
+        on = f" on {cluster}" if cluster else ""
+        yield f"# setting {setting.name}{on}"
+        for value in setting.values:
+            yield from setting_commands(plan, setting, value, cluster)
+        may_lack = setting.ceph_config or setting.pool or setting.kubernetes
+        second = "; the second form where there was none" if may_lack else ""
+        yield f"# undo, with the value before the run{second}"
+        yield from setting_commands(plan, setting, "BEFORE", cluster, undo=True)
+        if may_lack:
+            yield from setting_commands(plan, setting, None, cluster, undo=True)
 
 
 def _report(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
@@ -430,7 +501,7 @@ def _left_behind(run: Run, outcome: Outcome) -> LeadlineError | None:
         return None
     return LeadlineError(
         errors.LEFT_BEHIND,
-        "not everything that was made for the run could be removed",
+        "not everything that was made or changed for the run could be removed or restored",
         context=outcome.left,
         hint=f"when that is mended, `{shlex.join(['leadline', 'clean', str(run.path)])}` tries "
         "again; the results are whole",

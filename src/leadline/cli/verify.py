@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leadline.report.answers.history import HistoryRunOutput
     from leadline.report.answers.predict import PredictOutput
     from leadline.report.answers.ranking import RankOutput, RecommendOutput
+    from leadline.report.answers.settings import SettingsOutput
     from leadline.report.page_check import Page
 
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
-    A page that `report`, `rank`, `recommend`, `predict`, `history` or `site` wrote is made once
-    more from its archives, which are verified first: every number of it must come out the same.
+    A page that `report`, `rank`, `recommend`, `predict`, `settings`, `history` or `site` wrote is
+    made once more from its archives, which are verified first: every number of it must come out
+    the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
@@ -143,6 +145,8 @@ def _once_more(
         return _ranked_again(page.ranked, archives[0], judge)
     if page.predicted is not None:
         return _predicted_again(page.predicted, archives, judge)
+    if page.settings is not None:
+        return _settings_again(page.settings, archives[0], judge)
     asked = page.comparison
     if asked is None:
         return of_run(archives[0], ".html", judge, verified)
@@ -170,6 +174,18 @@ def _predicted_again(kept: PredictOutput, archives: list[Run], judge: Judge) -> 
     assert kept.asked is not None, "refused as no page of Leadline"
     prediction = predict_again(archives, judge, kept.asked)
     document, downloads = of_prediction(prediction, kept.asked, archives)
+    return Written(document=document, downloads=downloads)
+
+
+def _settings_again(kept: SettingsOutput, run: Run, judge: Judge) -> Written:
+    """What `settings` would write of the archive now."""
+    from leadline.analysis.settings.study import study_settings
+    from leadline.cli.report import Written
+    from leadline.cli.settings import of_settings
+
+    assert kept.asked is not None, "refused as no page of Leadline"
+    study = study_settings(run, *judge(run), band=kept.asked.band)
+    document, downloads = of_settings(study, kept.asked)
     return Written(document=document, downloads=downloads)
 
 

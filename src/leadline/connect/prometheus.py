@@ -6,15 +6,15 @@ The contract is that of `GET /api/v1/query` (https://prometheus.io/docs/promethe
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, Field, ValidationError
 
 from leadline import errors
 from leadline.errors import LeadlineError
+from leadline.formats.prometheus import Answer, parse_answer
+from leadline.plan.prometheus import PrometheusServer
 
 # An answer of one number has some hundred bytes.
 _LONGEST_ANSWER_BYTES = 1 << 20
@@ -28,97 +28,55 @@ class PrometheusSample:
     labels: Mapping[str, str]
 
 
-class _Series(BaseModel):
-    metric: dict[str, str]
-    value: tuple[float, float]
-
-
-class _Vector(BaseModel):
-    kind: Literal["vector"] = Field(alias="resultType")
-    result: tuple[_Series, ...]
-
-
-class _Scalar(BaseModel):
-    kind: Literal["scalar"] = Field(alias="resultType")
-    result: tuple[float, float]
-
-
-class _Answer(BaseModel):
-    status: Literal["success"]
-    data: _Vector | _Scalar
-
-
 def query_prometheus(
-    url: str,
-    query: str,
-    *,
-    timeout_s: float,
-    token_file: str | None = None,
-    ca_file: str | None = None,
+    server: PrometheusServer, query: str, *, timeout_s: float
 ) -> tuple[PrometheusSample, ...]:
     """Return the samples of an instant query. Raises LeadlineError(`guard-unreadable`)."""
+    _, answer = ask_prometheus(server, query, timeout_s=timeout_s)
+    return tuple(
+        PrometheusSample(value=series.value[1], labels=series.metric) for series in answer.series
+    )
+
+
+def ask_prometheus(
+    server: PrometheusServer, query: str, *, timeout_s: float, at_s: float | None = None
+) -> tuple[bytes, Answer]:
+    """Return the answer to an instant query at `at_s`, a time of Prometheus' own clock in seconds
+    since 1970 (None: now), as it came and parsed. Raises LeadlineError(`guard-unreadable`)."""
     import httpx2
 
+    url, deadline = server.url, time.monotonic() + timeout_s
+    parameters = {"query": query} if at_s is None else {"query": query, "time": f"{at_s:.3f}"}
     try:
         headers = {}
-        if token_file is not None:
+        if server.token_file is not None:
             # A token of a service account is renewed in its file.
-            token = Path(token_file).read_text("utf-8").strip()
+            token = Path(server.token_file).read_text("utf-8").strip()
             headers["Authorization"] = f"Bearer {token}"
         verify: ssl.SSLContext | bool = True
-        if ca_file is not None:
-            verify = ssl.create_default_context(cafile=ca_file)
+        if server.ca_file is not None:
+            verify = ssl.create_default_context(cafile=server.ca_file)
         with (
             httpx2.Client(timeout=timeout_s, verify=verify, headers=headers) as client,
-            client.stream(
-                "GET", f"{url.rstrip('/')}/api/v1/query", params={"query": query}
-            ) as answer,
+            client.stream("GET", f"{url.rstrip('/')}/api/v1/query", params=parameters) as answer,
         ):
             content = b""
             for part in answer.iter_bytes():
                 content += part
                 if len(content) > _LONGEST_ANSWER_BYTES:
                     raise _unreadable(url, "the answer is longer than 1 MiB: aggregate the query")
+                # The timeout of the client is that of each part.
+                if time.monotonic() > deadline:
+                    raise _unreadable(url, f"no whole answer within {timeout_s:g} s")
     except httpx2.TimeoutException as error:
         raise _unreadable(url, f"no answer within {timeout_s:g} s") from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         # ValueError: a token that is no text, or has a line break.
         raise _unreadable(url, str(error) or type(error).__name__) from error
-    return _parse(content, answer.status_code, url)
-
-
-def _parse(content: bytes, status: int, url: str) -> tuple[PrometheusSample, ...]:
     try:
-        data = _Answer.model_validate_json(content).data
-    except ValidationError as error:
-        raise _unreadable(url, _reason(content, status)) from error
-    if isinstance(data, _Scalar):
-        return (PrometheusSample(value=data.result[1], labels={}),)
-    return tuple(
-        PrometheusSample(value=series.value[1], labels=series.metric) for series in data.result
-    )
-
-
-class _Refusal(BaseModel):
-    status: Literal["error"]
-    error: str
-
-
-def _reason(content: bytes, status: int) -> str:
-    """Why an answer has no samples: Prometheus' own words, or the kind of result."""
-    try:
-        return f"it refuses the query: {_Refusal.model_validate_json(content).error[:300]}"
-    except ValidationError:
-        pass
-    try:
-        kind = _Kind.model_validate_json(content).data.get("resultType")
-    except ValidationError:
-        return f"HTTP status {status} and no answer of Prometheus"
-    return f"the query gives a {kind}, and a limit needs a number for each series"
-
-
-class _Kind(BaseModel):
-    data: dict[str, Any]
+        return content, parse_answer(content, answer.status_code)
+    except ValueError as error:
+        raise _unreadable(url, str(error)) from error
 
 
 def _unreadable(url: str, reason: str) -> LeadlineError:

@@ -7,7 +7,7 @@ or None, never zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from leadline.formats.watch_records import (
@@ -94,7 +94,9 @@ class GroupRates:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRates:
     """One machine from `begin_s` to `end_s` after the watch began. Devices and interfaces that did
-    nothing are left out. `processes` is what each used in cores: 1.0 is one core."""
+    nothing are left out. `processes` is what each used in cores: 1.0 is one core. `resident_bytes`
+    is their memory at the end, of those whose memory is known. `lost` are processes without a rate:
+    they ended, restarted or could not be read."""
 
     machine: str
     roles: frozenset[Role]
@@ -106,6 +108,8 @@ class MachineRates:
     interfaces: Mapping[str, InterfaceRates]
     groups: Mapping[str, GroupRates]
     processes: Mapping[str, float]
+    resident_bytes: Mapping[str, float] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
 
     @property
     def seconds(self) -> float:
@@ -164,6 +168,12 @@ def rates_between(first: HostSample, last: HostSample) -> MachineRates | None:
     if seconds < _LEAST_S:
         return None
     links = last.links_bps
+    processes = {
+        name: used
+        for name, process in last.processes.items()
+        if name in first.processes
+        and (used := _process(first.processes[name], process, seconds * last.hz)) is not None
+    }
     return MachineRates(
         machine=last.machine,
         roles=last.roles,
@@ -189,12 +199,13 @@ def rates_between(first: HostSample, last: HostSample) -> MachineRates | None:
             for name, group in last.groups.items()
             if name in first.groups
         },
-        processes={
-            name: used
-            for name, process in last.processes.items()
-            if name in first.processes
-            and (used := _process(first.processes[name], process, seconds * last.hz)) is not None
+        processes=processes,
+        resident_bytes={
+            name: last.processes[name].resident_bytes or 0
+            for name in processes
+            if last.processes[name].resident_bytes is not None
         },
+        lost=frozenset((first.processes.keys() | last.processes.keys()) - processes.keys()),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, TypeVar
 
 import orjson
@@ -67,13 +67,15 @@ def counts(least: int) -> object:
 
 
 def in_order(kind: Any) -> Converted:
-    """Read a dataclass from a list of counts in the order of its fields; more are ignored."""
+    """Read a dataclass from a list of counts in the order of its fields; more are ignored, and
+    fields with a default may lack theirs."""
     names = [field.name for field in fields(kind)]
+    least = sum(field.default is MISSING for field in fields(kind))
 
     def convert(values: Sequence[int]) -> object:
         return kind(**dict(zip(names, values, strict=False)))
 
-    return Converted(counts(len(names)), convert)
+    return Converted(counts(least), convert)
 
 
 # What pydantic adds to the path of an error that is no key of the record.

@@ -100,13 +100,14 @@ class GroupCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTicks:
-    """CPU ticks of one process. `began` (ticks since boot) distinguishes it from a later process
-    with the same pid."""
+    """CPU ticks and resident memory of one process. `began` (ticks since boot) distinguishes it
+    from a later process with the same pid. Archives of earlier versions have no memory."""
 
     pid: int
     began: int
     user: int
     system: int
+    resident_bytes: int | None = None
 
 
 def _cpu(ticks: Sequence[int]) -> CpuTicks:

@@ -30,7 +30,9 @@ from leadline.plan.models import (
     Sharing,
     parse_latency_limit,
 )
-from leadline.plan.target_url import parse_target_url
+from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.settings import Design, Setting
+from leadline.plan.target_url import check_hosts, parse_target_url
 from leadline.units import parse_duration, parse_size
 
 
@@ -215,9 +217,15 @@ def _lab_tag(value: object) -> str:
     return LAB_TAGS[isinstance(value, dict)]
 
 
+# Each takes a thread and a connection.
+_MOST_HOSTS = 64
+
+
 class ClusterDocument(Model):
     """One of `lab` (the name of one that is up, or the description of one to bring up for the
-    run), `ceph_conf` with `keyring` and `id` (a name without `client.`), and `kubernetes`."""
+    run), `ceph_conf` with `keyring` and `id` (a name without `client.`), and `kubernetes`.
+    `prometheus` has the counters of the storage's hosts and daemons, or these are read by ssh on
+    `hosts`."""
 
     ceph_conf: str | None = None
     keyring: str | None = None
@@ -230,6 +238,14 @@ class ClusterDocument(Model):
         | None
     ) = None
     kubernetes: KubernetesCluster | None = None
+    prometheus: StorageMonitoring | None = None
+    hosts: Annotated[tuple[str, ...], Field(max_length=_MOST_HOSTS)] = ()
+
+    @field_validator("hosts")
+    @classmethod
+    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        check_hosts(value)
+        return value
 
     @field_validator("kubernetes", mode="before")
     @classmethod
@@ -244,6 +260,17 @@ class ClusterDocument(Model):
             raise ValueError("needs exactly one of lab, ceph_conf and kubernetes")
         if self.ceph_conf is None and (self.keyring or self.id):
             raise ValueError("keyring and id belong to ceph_conf; a lab has its own")
+        sources = [key for key in ("prometheus", "hosts") if getattr(self, key)]
+        if self.lab is not None and sources:
+            raise ValueError(
+                f"{sources[0]} is for other clusters: a lab's daemons are on this machine"
+            )
+        if len(sources) > 1:
+            raise ValueError(
+                "needs one of prometheus and hosts: both would count each daemon twice"
+            )
+        if self.kubernetes is not None and self.hosts:
+            raise ValueError("hosts belong to ceph_conf; use prometheus for kubernetes")
         return self
 
 
@@ -342,8 +369,9 @@ class ProfileDocument(Model):
 
 class PlanDocument(Model):
     """A plan file. `labels` are those of every target: what sets this run apart from others.
-    `matrix` multiplies targets and workloads, `budget` limits what is held at the same time,
-    `guard` protects a system that other people use."""
+    `matrix` multiplies targets and workloads, `settings` measures each target in further states by
+    `design`, `budget` limits what is held at the same time, `guard` protects a system that other
+    people use."""
 
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
@@ -352,6 +380,8 @@ class PlanDocument(Model):
     labels: Labels = Field(default_factory=dict)
     targets: tuple[TargetDocument, ...]
     matrix: dict[LabelWord, Dimension] = Field(default_factory=dict)
+    settings: dict[LabelWord, Setting] = Field(default_factory=dict)
+    design: Design = Design.ONE_AT_A_TIME
     budget: BudgetDocument | None = None
     guard: Guard | None = None
     profile: tuple[str, ...] = ()
@@ -376,6 +406,17 @@ class PlanDocument(Model):
     def _short_stop(cls, value: object) -> object:
         """`stop: true` and `stop:` with nothing behind it are all defaults."""
         return {} if value in (None, True) else None if value is False else value
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _named_settings(cls, value: object) -> object:
+        """The key is the setting's name."""
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: {**item, "name": str(key)} if isinstance(item, dict) else item
+            for key, item in value.items()
+        }
 
     @field_validator("targets", mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -82,6 +82,8 @@ def expand(
                 id=item.id or "admin",
                 lab=item.lab.described() if isinstance(item.lab, LabDocument) else item.lab,
                 kubernetes=item.kubernetes,
+                prometheus=item.prometheus,
+                hosts=item.hosts,
             )
             for name, item in document.clusters.items()
         ),
@@ -105,7 +107,11 @@ def expand(
         grace_s=document.grace,
         expect=document.expect,
         guard=document.guard,
+        settings=tuple(document.settings.values()),
+        design=document.design,
     )
+    if plan.settings:
+        plan = with_repeats(plan, [plan.repeats] * len(cells))
     if document.budget is None:
         return plan
     given = document.budget
@@ -157,6 +163,7 @@ def varied(item: WorkloadDocument, matrix: Matrix) -> tuple[WorkloadDocument, ..
 def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
     """The plan without some of its targets, listed as left out; other trials keep their order."""
     gone = {target.target for target in left_out}
+    gone |= {target.name for target in plan.targets if target.base in gone}
     kept = [number for number, cell in enumerate(plan.cells) if cell.target not in gone]
     trials = [trial for trial in plan.trials if trial.cell in kept]
     return plan.model_copy(
@@ -182,13 +189,25 @@ def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> model
 
 def with_repeats(plan: models.Plan, repeats: Sequence[int]) -> models.Plan:
     """The plan with that number of trials of each cell."""
-    trials = interleaved(repeats, plan.seed)
+    trials = interleaved(repeats, plan.seed, _states(plan, range(len(plan.cells))))
     return plan.model_copy(update={"trials": trials, "repeats": max(repeats, default=0)})
 
 
-def interleaved(repeats: Sequence[int], seed: int) -> tuple[models.Trial, ...]:
+def _states(plan: Plan, cells: Sequence[int]) -> list[Hashable]:
+    """The state of a running system that each of these cells needs."""
+    found = {name: plan.applied(name) for name in {plan.cells[cell].target for cell in cells}}
+    names = [plan.cells[cell].target for cell in cells]
+    return [
+        (plan.target(name).cluster, *found[name].items()) if found[name] else () for name in names
+    ]
+
+
+def interleaved(
+    repeats: Sequence[int], seed: int, states: Sequence[Hashable] = ()
+) -> tuple[models.Trial, ...]:
     """Trials in randomised blocks: each block holds every cell once, in random order, that has so
-    many repeats.
+    many repeats. Within a block, trials of one of the `states` of the cells stand together, and the
+    states are in random order.
 
     Drift of the machine then affects all cells equally.
     """
@@ -197,6 +216,10 @@ def interleaved(repeats: Sequence[int], seed: int) -> tuple[models.Trial, ...]:
     for block in range(max(repeats, default=0)):
         order = [cell for cell, number in enumerate(repeats) if block < number]
         generator.shuffle(order)
+        here = list(dict.fromkeys(states[cell] for cell in order)) if states else []
+        if len(here) > 1:
+            generator.shuffle(here)
+            order = [cell for state in here for cell in order if states[cell] == state]
         for cell in order:
             position = len(trials)
             trials.append(
@@ -460,7 +483,7 @@ def _later_trials(
                 "cell": cells[trial.cell],
             }
         )
-        for trial in interleaved([repeats] * len(cells), order)
+        for trial in interleaved([repeats] * len(cells), order, _states(plan, cells))
     )
 
 

@@ -54,7 +54,9 @@ class Demand:
 
 
 def target_demand(plan: Plan, name: str) -> Demand:
-    """What one target holds while a run uses it."""
+    """What one target holds while a run uses it: nothing where it uses the data of another one."""
+    if plan.target(name).base:
+        return Demand()
     target, footprint = plan.target(name), target_footprint(plan, name)
     url, copies = target.parsed, target.copies or 1.0
     data = footprint.total_bytes if url.kind.in_files else footprint.span

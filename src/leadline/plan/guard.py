@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Self
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -23,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from leadline.plan.prometheus import PrometheusServer
 from leadline.units import format_duration, parse_duration, parse_size
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -130,32 +130,15 @@ _Duration = Annotated[float, BeforeValidator(parse_duration)]
 _Value = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class PrometheusLimit(_Model):
+class PrometheusLimit(PrometheusServer):
     """A limit on the answer of an instant query to Prometheus. The run is stopped when the value
-    was `above`, or `below`, for the time `for`. Of several samples the worst counts. `token_file`
-    holds a bearer token, `ca_file` the certificate of a private authority."""
+    was `above`, or `below`, for the time `for`. Of several samples the worst counts."""
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    url: Annotated[str, Field(max_length=2000)]
     query: Annotated[str, Field(min_length=1, max_length=4000)]
     above: _Value | None = None
     below: _Value | None = None
     for_s: _Duration = Field(default=0.0, alias="for", ge=0, le=_DAY_S)
-    token_file: str | None = None
-    ca_file: str | None = None
-
-    @field_validator("url")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        parts = urlsplit(value)  # raises ValueError
-        known = parts.scheme in ("http", "https") and parts.hostname
-        if not known or parts.port == 0:  # `port` raises ValueError for one out of range
-            raise ValueError(f"{value!r} is no address; write for instance http://prometheus:9090")
-        if parts.username is not None or parts.password is not None:
-            raise ValueError("has a password, which an archive would keep: use token_file")
-        if parts.query or parts.fragment:
-            raise ValueError("has a query; write the PromQL in `query`")
-        return value
 
     @model_validator(mode="after")
     def _limits(self) -> Self:

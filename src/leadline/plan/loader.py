@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,6 +23,7 @@ from leadline.plan.checks import (
     check_has_workloads,
     check_matrix,
     check_names,
+    check_settings,
     check_trial_count,
     check_workload_targets,
     mappings,
@@ -57,11 +59,15 @@ from leadline.plan.job_file import parse_job_file, read_job_file
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
+from leadline.plan.prometheus import PrometheusServer, StorageMonitoring
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
+from leadline.plan.settings import APPLIED_KINDS, Setting
 from leadline.plan.stop_rules import stop_faults
 from leadline.plan.target_url import TargetKind
 from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
+
+Server = TypeVar("Server", bound=PrometheusServer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +302,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     check_workload_targets(raw, profiles, faults)
     check_has_workloads(raw, profiles, faults, profile_names())
     check_expansion(raw, forced, profiles, job_files, faults)
+    if plan_document is not None and not faults.found:
+        check_settings(plan_document, faults)
     if plan_document is not None:
         check_trial_count(plan_document, profiles, faults)
     if faults.found:
@@ -325,27 +333,52 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
         if kubernetes is not None and kubernetes.kubeconfig is not None:
             path = str((base / Path(kubernetes.kubeconfig).expanduser()).absolute())
             found["kubernetes"] = kubernetes.model_copy(update={"kubeconfig": path})
+        if cluster.prometheus is not None:
+            found["prometheus"] = _located_server(cluster.prometheus, base)
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
     return document.model_copy(
-        update={"clusters": clusters, "guard": _located_guard(document.guard, base)}
+        update={
+            "clusters": clusters,
+            "guard": _located_guard(document.guard, base),
+            "settings": {
+                name: _located_setting(setting, base) for name, setting in document.settings.items()
+            },
+        }
     )
+
+
+def _located_setting(setting: Setting, base: Path) -> Setting:
+    """Programs that are written as relative paths are those next to the plan; a killed run is
+    cleaned from any folder."""
+    command = setting.command
+    if command is None:
+        return setting
+
+    def located(text: str) -> str:
+        program, *words = shlex.split(text)
+        if "/" in program:
+            program = str((base / program).absolute())
+        return shlex.join([program, *words])
+
+    texts = {key: located(getattr(command, key)) for key in ("apply", "read", "restore")}
+    return setting.model_copy(update={"command": command.model_copy(update=texts)})
 
 
 def _located_guard(guard: Guard | None, base: Path) -> Guard | None:
     if guard is None:
         return None
-    limits = []
-    for limit in guard.prometheus:
-        named = {key: getattr(limit, key) for key in ("token_file", "ca_file")}
-        found = {
-            key: str((base / Path(path).expanduser()).absolute())
-            for key, path in named.items()
-            if path
-        }
-        limits.append(limit.model_copy(update=found))
-    return guard.model_copy(update={"prometheus": tuple(limits)})
+    limits = tuple(_located_server(limit, base) for limit in guard.prometheus)
+    return guard.model_copy(update={"prometheus": limits})
+
+
+def _located_server(server: Server, base: Path) -> Server:
+    named = {key: getattr(server, key) for key in ("token_file", "ca_file")}
+    found = {
+        key: str((base / Path(path).expanduser()).absolute()) for key, path in named.items() if path
+    }
+    return server.model_copy(update=found)
 
 
 def _read(path: Path) -> Positioned:
@@ -423,8 +456,12 @@ def _keys_at(path: KeyPath) -> list[str]:
         "vm": VmSettings,
         "boot": BootImage,
     }
+    if path[:1] == ("settings",):
+        below = {"settings": Setting, **APPLIED_KINDS}
     for part in path:
-        if isinstance(part, str):
+        if part == "prometheus" and model is ClusterDocument:
+            model = StorageMonitoring
+        elif isinstance(part, str):
             model = below.get(part, model)
     return [field.alias or name for name, field in model.model_fields.items()]
 

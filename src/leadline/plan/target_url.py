@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -291,12 +291,14 @@ class TargetKind(StrEnum):
         return self.on_ceph or self.on_kubernetes
 
 
+# The layout of a new RBD image; `stripe` is COUNTxUNIT: the objects of a stripe, and its unit.
+IMAGE_LAYOUT = ("object_size", "stripe", "features")
 # Properties of a dataset that a target may set; it inherits all others.
 DATASET_PROPERTIES = ("recordsize", "compression", "sync", "logbias", "primarycache")
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: (
-        *("data_pool", "read_policy", "crush_location", "features", "shared"),
+        *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, "shared"),
         "inter_zone_rtt",
     ),
     TargetKind.ZFS: DATASET_PROPERTIES,
@@ -399,6 +401,17 @@ class TargetUrl:
         return set_
 
     @property
+    def image_layout(self) -> Mapping[str, str]:
+        """The layout of a new image, as options of `rbd create` in bytes."""
+        found: dict[str, str] = {}
+        if "object_size" in self.options:
+            found["--object-size"] = f"{parse_size(self.options['object_size'])}B"
+        if "stripe" in self.options:
+            count, _, unit = self.options["stripe"].partition("x")
+            found |= {"--stripe-count": count, "--stripe-unit": f"{parse_size(unit)}B"}
+        return found
+
+    @property
     def inter_zone_rtt_s(self) -> float | None:
         given = self.options.get("inter_zone_rtt")
         return None if given is None else parse_duration(given)
@@ -461,8 +474,13 @@ def _check_hosts(url: str, location: str) -> None:
     hosts, colon, _ = location.partition(":/")
     if not colon:
         raise ValueError(f"{url!r} is not hosts:NAME,NAME:/path")
+    check_hosts(hosts.split(","))
+
+
+def check_hosts(hosts: Sequence[str]) -> None:
+    """Raise ValueError for a text that is no name of a host, and for a host that is named twice."""
     seen: set[str] = set()
-    for host in hosts.split(","):
+    for host in hosts:
         if not _HOST.fullmatch(host):
             raise ValueError(
                 f"{host!r} is no name of a host: NAME, USER@NAME or [IPv6]; "
@@ -504,7 +522,27 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
         raise ValueError("crush_location has an effect with read_policy=localize only")
     if found.get("shared") == "yes" and "features" in found:
         raise ValueError("the shared image has the features layering only")
+    if found.get("shared") == "yes" and found.keys() & {"object_size", "stripe"}:
+        raise ValueError("the shared image has the default layout of its objects")
+    _check_layout(found)
     return MappingProxyType(found)
+
+
+def _check_layout(options: Mapping[str, str]) -> None:
+    """Raise ValueError for a layout of objects that no image can have (librbd's
+    `create` in src/librbd/image/CreateRequest.cc)."""
+    size = parse_size(options.get("object_size", "4M"))
+    if size & (size - 1) or not 4 << 10 <= size <= 32 << 20:
+        raise ValueError(
+            f"object_size is a power of two from 4K to 32M, got {options['object_size']!r}"
+        )
+    if "stripe" not in options:
+        return
+    count, _, unit = options["stripe"].partition("x")
+    if not _COUNT.fullmatch(count) or not unit:
+        raise ValueError(f"stripe is COUNTxUNIT, for instance 8x64K, got {options['stripe']!r}")
+    if not 512 <= parse_size(unit) <= size or size % parse_size(unit):
+        raise ValueError(f"the stripe unit {unit!r} does not divide an object of {size} bytes")
 
 
 def _check_record(value: str) -> None:

@@ -157,11 +157,12 @@ def parse_interface_counters(text: str) -> dict[str, list[int]]:
     return found
 
 
-def parse_process_ticks(stat: str) -> list[int]:
-    """Parse the start, the user and the system time of a process, in ticks."""
+def parse_process_counters(stat: str, page_bytes: int) -> list[int]:
+    """Parse the start, the user and the system time of a process, in ticks, and its resident
+    memory in bytes from a /proc/PID/stat."""
     # The name is in parentheses and may hold spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
-    return [int(fields[19]), int(fields[11]), int(fields[12])]
+    return [int(fields[19]), int(fields[11]), int(fields[12]), int(fields[21]) * page_bytes]
 
 
 def parse_group_counters(text: str) -> dict[str, int | None]:

@@ -38,6 +38,11 @@ _TITLES = {
     Metric.LATENCY_P99: "p99 latency",
     Metric.LATENCY_P999: "p99.9 latency",
     Metric.LATENCY_P9999: "p99.99 latency",
+    Metric.STORAGE_CPU: "storage processor time per I/O",
+    Metric.CLIENT_CPU: "client processor time per I/O",
+    Metric.DISK_BYTES: "disk bytes per I/O",
+    Metric.NETWORK_BYTES: "storage network bytes per I/O",
+    Metric.STORAGE_MEMORY: "storage memory",
 }
 
 
@@ -49,12 +54,12 @@ def title(metric: Metric, op: Op | None = None) -> str:
 
 
 def value_text(metric: Metric, value: float) -> str:
-    """Format a value; only latencies have their unit, since columns name that of rates."""
+    """Format a value; latencies and costs have their unit, columns name that of rates."""
     if metric is Metric.IOPS:
         return format_iops(value)
     if metric is Metric.BANDWIDTH:
         return format_bandwidth(value)
-    return format_latency(value)
+    return format_size(value) if metric.unit == "bytes" else format_latency(value)
 
 
 def value_with_unit(metric: Metric, value: float, op: Op | None = None) -> str:
@@ -446,7 +451,7 @@ def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
     """Choose the words for less and for more of the metrics of cells."""
     cells = tuple(cells)
     metrics = {cell.metric for cell in cells}
-    if all(metric.is_latency for metric in metrics):
+    if all(metric.lower_is_better for metric in metrics):
         return "lower", "higher"
     if metrics == {Metric.IOPS}:
         if {cell.op for cell in cells} <= {Op.TRANSACTION, Op.SYNC}:

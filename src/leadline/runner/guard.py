@@ -69,13 +69,7 @@ class QueryLimit:
 
     def read(self) -> Reading:
         asked = self._asked
-        samples = query_prometheus(
-            asked.url,
-            asked.query,
-            timeout_s=QUERY_S,
-            token_file=asked.token_file,
-            ca_file=asked.ca_file,
-        )
+        samples = query_prometheus(asked, asked.query, timeout_s=QUERY_S)
         worst = self._worst(samples)
         return Reading(
             text=f"{worst.value:g}" + (f" (worst of {len(samples)})" if len(samples) > 1 else ""),

@@ -48,7 +48,8 @@ def now() -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRequest:
     """A trial to run: its cell has a settled I/O engine, `number` of `count` is its place in the
-    session, `left_s` what the trials after it ask of the engine."""
+    session, `left_s` what the trials after it ask of the engine. With a `problem` it fails
+    without I/O."""
 
     trial: Trial
     cell: Cell
@@ -57,6 +58,7 @@ class TrialRequest:
     number: int
     count: int
     left_s: float
+    problem: Problem | None = None
 
 
 def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
@@ -80,7 +82,11 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
     name = f"{layout.TRIALS}/{trial.id}-{_slug(cell)}-{request.attempt}"
     with run.writer.staged(name) as folder:
         started_at, began = now(), time.monotonic()
-        conditions = _prepare(run, cell, target)
+        conditions = (
+            _prepare(run, cell, target)
+            if request.problem is None
+            else _Conditions(problem=request.problem)
+        )
         before = CpuTimes.now()
         if conditions.problem is None:
             workload = within_budget(cell.workload, target.location, run.plan.guard)

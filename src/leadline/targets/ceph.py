@@ -339,7 +339,8 @@ class RbdTarget(PoolTarget):
         features = (f"--image-feature={name}" for name in _FEATURES[self._features].split(","))
         spec = f"{self._pool}/{image}"
         size = f"{objects * OBJECT_BYTES}B"
-        self._rbd("making an image", "create", "--size", size, *features, *data, spec)
+        layout = (word for pair in self._url.image_layout.items() for word in pair)
+        self._rbd("making an image", "create", "--size", size, *features, *layout, *data, spec)
         self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
         self._image = image
         self._read_facts()

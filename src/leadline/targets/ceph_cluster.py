@@ -16,6 +16,7 @@ from pathlib import Path
 from leadline import errors, files
 from leadline.archive.records import Created, RoundTrip
 from leadline.connect.ceph import CephAccess, Connection
+from leadline.connect.ssh import SshShell
 from leadline.errors import LeadlineError
 from leadline.formats.watch_records import Role
 from leadline.inventory.ceph.model import CephInventory, unfit
@@ -25,10 +26,12 @@ from leadline.lab.state import labs_folder
 from leadline.lab.up import measure_round_trips
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan
+from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.ceph import capture
 from leadline.probes.watches.base import Watch, Watches
 from leadline.probes.watches.ceph import CephCountersWatch, ClusterWatch
-from leadline.probes.watches.host import LocalMachine, ResourceWatch
+from leadline.probes.watches.host import LocalMachine, RemoteMachine, ResourceWatch
+from leadline.probes.watches.prometheus import PrometheusWatch
 from leadline.runner.ports import Journal
 from leadline.targets.base import SETTLE_S
 
@@ -44,10 +47,20 @@ class OpenCluster:
     """One Ceph cluster, connected when it is first used."""
 
     def __init__(
-        self, name: str, access: CephAccess, lab: Lab | None = None, *, temporary: bool = False
+        self,
+        name: str,
+        access: CephAccess,
+        lab: Lab | None = None,
+        *,
+        temporary: bool = False,
+        monitoring: StorageMonitoring | None = None,
+        hosts: Sequence[str] = (),
     ) -> None:
-        """`temporary`: a lab that the run starts, and that is destroyed with all its data."""
+        """`temporary`: a lab that the run starts, and that is destroyed with all its data. `hosts`
+        are those of the storage, as ssh knows them."""
         self.name = name
+        self._monitoring = monitoring
+        self._shells = {host: SshShell(host) for host in hosts}
         self.access = access
         self.lab = lab
         self.temporary = temporary
@@ -213,12 +226,20 @@ class OpenCluster:
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
     def watch(self, folder: Path, *further: Watch) -> Watches:
+        # Stopped last: queries are load too.
+        monitoring = [PrometheusWatch(self._monitoring, folder)] if self._monitoring else []
         return Watches(
+            *monitoring,
             *further,
             ClusterWatch(self._watching, folder, patience_s=_COMMAND_S),
             CephCountersWatch(self._counting, folder, patience_s=1.5 * _COMMAND_S),
-            ResourceWatch([self._machine()], folder),
+            ResourceWatch([self._machine(), *self._hosts()], folder),
         )
+
+    def _hosts(self) -> Iterator[RemoteMachine]:
+        """The hosts of the storage; the commands of a watch delay no others."""
+        for host, shell in self._shells.items():
+            yield RemoteMachine(name=host, shell=shell, finds_daemons=True)
 
     def _machine(self) -> LocalMachine:
         """This machine: the client, and the daemons of a lab."""
@@ -253,6 +274,8 @@ class OpenCluster:
         for name in ("connection", "_watching", "_counting", "_guarding"):
             if name in self.__dict__:
                 self.__dict__[name].close()
+        for shell in self._shells.values():
+            shell.close()
         self._folder.cleanup()
         if "_sockets_folder" in self.__dict__:
             self._sockets_folder.cleanup()
@@ -299,7 +322,12 @@ def open_clusters(
                 lab = open_lab(cluster.lab, folder)
                 found[cluster.name] = OpenCluster(cluster.name, lab.access, lab)
             else:
-                found[cluster.name] = OpenCluster(cluster.name, access_of(cluster))
+                found[cluster.name] = OpenCluster(
+                    cluster.name,
+                    access_of(cluster),
+                    monitoring=cluster.prometheus,
+                    hosts=cluster.hosts,
+                )
             stack.callback(found[cluster.name].close)
         yield found
 
@@ -321,8 +349,10 @@ def access_of(cluster: Cluster) -> CephAccess:
 
 
 def used_clusters(plan: Plan) -> tuple[Cluster, ...]:
-    """The clusters of the plan's targets, and the Ceph clusters whose health the guard reads."""
+    """The clusters of the plan's targets and settings, and the Ceph clusters whose health the guard
+    reads."""
     used = {target.cluster for target in plan.targets}
+    used |= {setting.cluster for setting in plan.settings}
     if plan.guard is not None and plan.guard.ceph_health:
         used |= {cluster.name for cluster in plan.clusters if cluster.kubernetes is None}
     return tuple(cluster for cluster in plan.clusters if cluster.name in used)

@@ -393,11 +393,11 @@ class KubernetesTarget(ABC):
         return ()
 
     def watch(self, folder: Path) -> Watch | None:
-        """Write the runners and volumes of the trial; there is nothing to record."""
+        """Write the runners and volumes of the trial, and record the cluster's storage."""
         others = self.cluster.other_runs(self._run)
         record = Runners(runners=self._runners, other_runs=others)
         (folder / layout.RUNNERS).write_bytes(layout.encode(record))
-        return None
+        return self.cluster.watch(folder)
 
     @abstractmethod
     def drop_caches(self) -> CacheDrop | None:

@@ -30,7 +30,11 @@ from leadline.connect.kubernetes.pods import (
 from leadline.errors import LeadlineError
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.models import Cluster
-from leadline.runner.ports import Journal
+from leadline.plan.prometheus import StorageMonitoring
+from leadline.probes.watches.base import Watches
+from leadline.probes.watches.kubelet import KubeletWatch
+from leadline.probes.watches.prometheus import PrometheusWatch
+from leadline.runner.ports import Journal, Watch
 
 # A short `ready` of the plan still leaves time for removals: a namespace takes up to ten seconds.
 LEAST_GONE_S = 60.0
@@ -55,8 +59,10 @@ class OpenKubernetes:
         go_on: Callable[[], None] = lambda: None,
         hurry: Callable[[], bool] = lambda: False,
         note: Callable[[str], None] = lambda sentence: None,
+        monitoring: StorageMonitoring | None = None,
     ) -> None:
         self.name = name
+        self._monitoring = monitoring
         self.settings = settings
         self.connection = Connection(access_of(settings))
         self.go_on = go_on
@@ -70,6 +76,11 @@ class OpenKubernetes:
         # Nodes whose pods did not go in time: no further target waits for them.
         self._dead_nodes: set[str] = set()
         self._noted_runs: tuple[str, ...] = ()
+
+    @cached_property
+    def _watching(self) -> Connection:
+        """A connection that no request of the runner delays."""
+        return Connection(access_of(self.settings), timeout_s=5.0, patience_s=0.0)
 
     @cached_property
     def pod_user(self) -> PodUser:
@@ -118,6 +129,13 @@ class OpenKubernetes:
             )
             raise LeadlineError(error.kind, error.fact, context=error.context, hint=hint) from error
         self._checked.update(new)
+
+    def watch(self, folder: Path) -> Watch | None:
+        """Start to record the cluster's storage during a trial; None without a source."""
+        if self._monitoring is not None:
+            return Watches(PrometheusWatch(self._monitoring, folder))
+        namespaces = self.settings.storage_namespaces
+        return Watches(KubeletWatch(self._watching, namespaces, folder)) if namespaces else None
 
     def register_security(self, security: PodSecurity) -> None:
         """Register the security level of a target's pods, before any target enters.
@@ -177,6 +195,8 @@ class OpenKubernetes:
 
     def close(self) -> None:
         self.connection.close()
+        if "_watching" in self.__dict__:
+            self._watching.close()
 
 
 def remove_leftover(cluster: Cluster, created: Created) -> tuple[str, ...]:

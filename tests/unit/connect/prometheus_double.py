@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -26,13 +27,15 @@ def vector(**values: str) -> dict[str, Any]:
 
 
 class PrometheusDouble:
-    """Answers every query with `answer`; `queries` are those that were asked, `headers` the last
-    request's."""
+    """Answers every query with `answer`, or with what it returns for the query, after `wait_s`;
+    `queries` and `times` are those that were asked, `headers` the last request's."""
 
     def __init__(self) -> None:
         self.status = OK
         self.answer: object = vector(db="0.002")
+        self.wait_s = 0.0
         self.queries: list[str] = []
+        self.times: list[str] = []
         self.headers: dict[str, str] = {}
         self.url = ""
 
@@ -48,14 +51,18 @@ def prometheus_double(address: str = "127.0.0.1") -> Iterator[PrometheusDouble]:
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             assert asked.path == "/api/v1/query"
-            double.queries += parse_qs(asked.query)["query"]
+            given = parse_qs(asked.query)
+            double.queries += given["query"]
+            double.times += given.get("time", [""])
             double.headers = dict(self.headers)
-            content = double.answer
+            time.sleep(double.wait_s)
+            content = double.answer(*given["query"]) if callable(double.answer) else double.answer
             body = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(double.status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # a client that did not wait
+                self.wfile.write(body)
 
         def log_message(self, *arguments: object) -> None:
             pass

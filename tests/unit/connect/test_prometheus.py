@@ -12,6 +12,7 @@ import pytest
 from leadline import errors
 from leadline.connect.prometheus import query_prometheus
 from leadline.errors import LeadlineError
+from leadline.plan.prometheus import PrometheusServer
 from tests.unit.connect.prometheus_double import PrometheusDouble, prometheus_double, vector
 
 
@@ -28,7 +29,8 @@ def double(running: PrometheusDouble) -> PrometheusDouble:
 
 
 def ask(double: PrometheusDouble, **keys: Any) -> list[float]:
-    samples = query_prometheus(double.url, 'max by (volume) (x{a="b"})', timeout_s=2, **keys)
+    server = PrometheusServer(url=double.url, **keys)
+    samples = query_prometheus(server, 'max by (volume) (x{a="b"})', timeout_s=2)
     return [sample.value for sample in samples]
 
 
@@ -79,4 +81,4 @@ def test_no_server_no_token_and_no_authority(double: PrometheusDouble, tmp_path:
     with pytest.raises(LeadlineError):
         ask(double, ca_file=str(tmp_path / "bad"))
     with pytest.raises(LeadlineError, match="refused"):
-        query_prometheus("http://127.0.0.1:1", "up", timeout_s=2)
+        query_prometheus(PrometheusServer(url="http://127.0.0.1:1"), "up", timeout_s=2)

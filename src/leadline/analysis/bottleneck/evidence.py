@@ -8,15 +8,16 @@ from statistics import median
 
 from leadline.analysis.explain.round_trips import count_round_trips
 from leadline.analysis.explain.systems import PoolFacts, find_pool_facts
+from leadline.analysis.resource_use import measured_machines
 from leadline.archive.reader import Run
 from leadline.archive.records import Processor, TrialStatus
 from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.formats.ceph.counters import OsdRates, osd_rates
-from leadline.formats.host_rates import MachineRates, machine_rates
+from leadline.formats.host_rates import MachineRates
 from leadline.formats.json_lines import Missed
 from leadline.formats.result import EngineOutput, FormatError
-from leadline.formats.watch_records import MissedHostSample, Role
+from leadline.formats.watch_records import Role
 from leadline.metrics import Metric, Op
 from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import budget_of
@@ -170,8 +171,6 @@ def _trips(pool: PoolFacts | None, by_op: Mapping[Op, float], *, measured: bool)
     return sum(rate * (one or 0.0) for rate, one in expected) / whole
 
 
-# Engines take about so long from their start to the first I/O (docs/internals/performance.md).
-_STARTING_S = 0.5
 _SUMMED = (Metric.IOPS, Metric.BANDWIDTH)
 
 
@@ -310,7 +309,7 @@ def _of_median_trial(
     """Add the evidence of the trial with the median throughput."""
     figures = sorted(seen, key=lambda figures: figures.iops)[(len(seen) - 1) // 2]
     trial, record = figures.trial, figures.trial.record
-    machines, of_machines = _machines(trial, cell)
+    machines, of_machines = measured_machines(trial, cell.workload)
     osds, of_osds = _osds(trial)
     trips = [trip.median_s for trip in record.round_trips]
     jobs = trial.output.jobs if isinstance(trial.output, EngineOutput) else ()
@@ -335,25 +334,6 @@ def _of_median_trial(
         trips=_trips(pool, figures.by_op, measured=bool(trips)),
         notes=tuple(dict.fromkeys((*of_machines, *of_osds))),
     )
-
-
-def _machines(trial: StoredTrial, cell: Cell) -> tuple[tuple[MachineRates, ...], Sequence[str]]:
-    """Rates over the measured part of the trial, and the reasons of missing samples."""
-    try:
-        samples = trial.resources
-    except FormatError as error:
-        return (), (error.fact,)
-    work = cell.workload
-    begin_s, end_s = _STARTING_S, None
-    if len(work.phases) == 1 and work.runtime_s:
-        begin_s = work.ramp_s + _STARTING_S
-        end_s = begin_s + work.runtime_s
-    notes = [
-        f"{sample.machine}: {what}"
-        for sample in samples
-        for what in ((sample.reason,) if isinstance(sample, MissedHostSample) else sample.unread)
-    ]
-    return machine_rates(samples, begin_s, end_s), notes
 
 
 def _osds(trial: StoredTrial) -> tuple[tuple[OsdRates, ...], Sequence[str]]:

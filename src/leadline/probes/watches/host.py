@@ -10,7 +10,9 @@ docs/internals/performance.md.
 
 from __future__ import annotations
 
+import mmap
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -144,7 +146,7 @@ def _group(folder: Path) -> Mapping[str, int | None]:
 
 
 def _process(pid: int) -> list[int]:
-    return [pid, *host.parse_process_ticks(_text(f"/proc/{pid}/stat"))]
+    return [pid, *host.parse_process_counters(_text(f"/proc/{pid}/stat"), mmap.PAGESIZE)]
 
 
 def _links(interfaces: Mapping[str, Any]) -> dict[str, float]:
@@ -243,6 +245,7 @@ period=$1 left=$2; shift 2
 say() { printf '%s\\n' "$1" || exit 0; }
 say '=leadline= cores'; getconf _NPROCESSORS_ONLN 2>/dev/null || nproc
 say '=leadline= hz'; getconf CLK_TCK 2>/dev/null || echo 100
+say '=leadline= page'; getconf PAGESIZE 2>/dev/null || echo 4096
 say '=leadline= links'
 for folder in /sys/class/net/*; do
   [ -e "$folder/device" ] || [ -e "$folder/bonding" ] || continue
@@ -279,21 +282,54 @@ done
 """
 
 
+# Processes of a storage, by the name of their program: the pid, that name and the command line.
+FIND_DAEMONS = """
+grep -lxE 'ceph-(osd|mon|mgr|mds)|radosgw|io-engine' /proc/[0-9]*/comm 2>/dev/null |
+  while read -r file; do
+    folder=${file%/comm}
+    { read -r name <"$file"; } 2>/dev/null || continue
+    printf '%s %s ' "${folder##*/}" "$name"
+    tr '\\0\\n' '  ' <"$folder/cmdline" 2>/dev/null; echo
+  done
+"""
+_FIND_S = 10.0
+# `--id 3`, `-i 3`, `--name osd.3` and `-n osd.3`, also with `=`.
+_DAEMON_ID = re.compile(r"\s(?:(?:--id|-i)[=\s]+|(?:--name|-n)[=\s]+[a-z]+\.)([A-Za-z0-9_.-]+)")
+
+
+def parse_daemons(text: str) -> dict[str, int]:
+    """Parse the output of FIND_DAEMONS: pids by the names of daemons (`osd.3`). A daemon without an
+    id, and a second one of a name, has its pid as id. Raises ValueError."""
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        pid, program, command = f"{line} ".split(" ", 2)
+        kind = {"radosgw": "rgw"}.get(program, program.removeprefix("ceph-"))
+        written = _DAEMON_ID.search(f" {command}")
+        name = f"{kind}.{written[1] if written else pid}"
+        found[f"{kind}.{pid}" if name in found else name] = int(pid)
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteMachine:
     """A machine behind a shell that only the watch uses: other commands would wait for it. `groups`
-    and `processes` as in LocalMachine; their names have no colon."""
+    and `processes` as in LocalMachine; their names have no colon. With `finds_daemons` the daemons
+    of a storage that run there when the watch begins are added to the processes."""
 
     name: str
     shell: Shell
     roles: Sequence[Role] = (Role.STORAGE,)
     groups: Mapping[str, str] = field(default_factory=dict)
     processes: Mapping[str, int] = field(default_factory=dict)
+    finds_daemons: bool = False
 
     def follow(self, period_s: float, ending: threading.Event, report: Report) -> None:
+        processes = dict(self.processes)
+        if self.finds_daemons:
+            processes |= parse_daemons(self.shell.run(FIND_DAEMONS, bound_s=_FIND_S).text)
         watched = (
             *(f"group:{name}:{folder}" for name, folder in self.groups.items()),
-            *(f"process:{name}:{pid}" for name, pid in self.processes.items()),
+            *(f"process:{name}:{pid}" for name, pid in processes.items()),
         )
         reader = _Reader(report, ending)
         try:
@@ -333,7 +369,7 @@ class _Reader:
             text = self._pending[: cut + 1].decode("utf-8", "replace")
             del self._pending[: cut + len(mark)]
             sections = _sections(text)
-            for key in ("cores", "hz", "links"):
+            for key in ("cores", "hz", "page", "links"):
                 if key in sections:
                     self._head[key] = sections[key]
             self._report(parse_sample({**sections, **self._head}))
@@ -355,6 +391,7 @@ def parse_sample(sections: Mapping[str, str]) -> Counters:
     """Parse one sample of the loop's output by section; `unread` names missing or invalid parts.
     Raises ValueError or KeyError without a sample."""
     uptime, _, stat = sections["sample"].partition("\n")
+    page_bytes = int(sections["page"])
     unread: list[str] = []
     groups: dict[str, Mapping[str, int | None]] = {}
     processes: dict[str, list[int]] = {}
@@ -369,7 +406,7 @@ def parse_sample(sections: Mapping[str, str]) -> Counters:
                 name, _, pid = rest.rpartition(" ")
                 if not body.strip():
                     raise ValueError("it does not exist")
-                processes[name] = [int(pid), *host.parse_process_ticks(body)]
+                processes[name] = [int(pid), *host.parse_process_counters(body, page_bytes)]
         except (ValueError, IndexError) as error:
             unread.append(f"{title}: {error}")
     both = sections.get("disks and interfaces", "")

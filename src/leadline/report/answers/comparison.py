@@ -196,8 +196,9 @@ class SummaryOutput(Output):
 
 class CompareOutput(Output):
     """`baseline` and `candidate` are the names of the two systems. `unknown` are properties that
-    not both of them report: they may differ. `unknown` and `expectations` are left out where there
-    are none."""
+    not both of them report: they may differ. `costs` are the costs of an I/O in the same form as
+    `cells`, of the operation `total` where reads and writes ran at the same time. `unknown`,
+    `expectations` and `costs` are left out where there are none."""
 
     schema_: Literal["leadline/compare/1"] = Field(default="leadline/compare/1", alias="schema")
     by: str
@@ -212,6 +213,7 @@ class CompareOutput(Output):
     explanations: list[ExplanationOutput]
     baseline_alone: list[str]
     candidate_alone: list[str]
+    costs: list[ComparedOutput] = Field(default_factory=list, exclude_if=lambda given: not given)
     expectations: list[ExpectationOutput] = Field(
         default_factory=list, exclude_if=lambda given: not given
     )
@@ -262,6 +264,7 @@ def compare_output(
         pools=list(_pools(comparison)),
         overall=[OverallOutput.from_records(effect) for effect in comparison.overall],
         cells=[_cell(cell) for cell in comparison.cells],
+        costs=[_cell(cell) for cell in comparison.costs],
         differences=[
             DifferenceOutput.from_records(difference, explains=effect_texts(difference))
             for difference in comparison.differences
@@ -362,7 +365,7 @@ _COLUMNS = (
 def compare_csv(answer: CompareOutput, output: str = "csv") -> str:
     """Render a row for each compared number as `csv` or `csv-raw`, without a final line break."""
     rows = []
-    for cell in answer.cells:
+    for cell in (*answer.cells, *answer.costs):
         low, high = cell.interval or (None, None)
         ends = {"interval_low": low, "interval_high": high, "reasons": " ".join(cell.reasons)}
         values = cell.model_dump() | ends

@@ -21,6 +21,7 @@ from leadline.report.answers.run import (
     VerifyOutput,
 )
 from leadline.report.answers.scaling import ScaleOutput
+from leadline.report.answers.settings import SettingsOutput
 from leadline.report.answers.site import SiteOutput
 from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
 
@@ -43,6 +44,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "recommend": RecommendOutput,
     "run": RunOutput,
     "scale": ScaleOutput,
+    "settings": SettingsOutput,
     "show": ShowOutput,
     "site": SiteOutput,
     "verify": VerifyOutput,

@@ -414,7 +414,7 @@ def _figures_table(ranking: Ranking) -> Table:
 
     def best(tier: Tiers) -> str | None:
         place = tiers.index(tier)
-        sign = -1 if tier.objective.metric.is_latency else 1
+        sign = -1 if tier.objective.metric.lower_is_better else 1
         first = [name for name, rank in tier.ranks.items() if rank == 1]
         return max(first, key=lambda name: sign * (by_name[name].values[place] or 0), default=None)
 

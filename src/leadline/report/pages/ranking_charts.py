@@ -244,7 +244,7 @@ def figures_map(ranking: Ranking, at: FigureAt) -> HeatMap | None:
         title=f"Figures ({left_out})" if left_out else "Figures",
         rows=tuple(labels[target] for target in rows),
         columns=tuple(_column_title(objective, columns) for objective in columns),
-        higher_is_better=tuple(not objective.metric.is_latency for objective in columns),
+        higher_is_better=tuple(not objective.metric.lower_is_better for objective in columns),
         cells=tuple(
             tuple(
                 _heat_cell(found, objective.metric, against)
@@ -264,7 +264,7 @@ def _usable(found: MetricFigure | None) -> bool:
 
 def _best(column: Sequence[MetricFigure | None], metric: Metric) -> float | None:
     values = [found.value for found in column if _usable(found) and found and found.value]
-    return (min if metric.is_latency else max)(values, default=None)
+    return (min if metric.lower_is_better else max)(values, default=None)
 
 
 def _column_title(objective: Objective, columns: Sequence[Objective]) -> str:
@@ -294,7 +294,7 @@ def _heat_cell(found: MetricFigure | None, metric: Metric, best: float | None) -
         return HeatCell(text=text, shade=None, note=f"refused: {codes}", refused=True)
     if not best or not found.value:
         return HeatCell(text=text, shade=0.0, value=found.value)
-    share = best / found.value if metric.is_latency else found.value / best
+    share = best / found.value if metric.lower_is_better else found.value / best
     note = f"{share_text(share)} of the best" if share < 1 else "the best"
     return HeatCell(text=text, shade=share, value=found.value, note=note)
 

@@ -290,7 +290,7 @@ def _against(found: Recommendation) -> str:
         return "nothing to compare it with"
     known = RESTS_ON[judgement.evidence]
     objectives = found.ranking.question.objectives
-    turned = len(objectives) == 1 and objectives[0].metric.is_latency
+    turned = len(objectives) == 1 and objectives[0].metric.lower_is_better
     if judgement.interval is not None:
         low, high = judgement.interval
         # Whether the choice is the baseline of the judgement, with the lower score.

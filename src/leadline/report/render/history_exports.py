@@ -103,7 +103,7 @@ def _benchstat(history: History) -> Iterator[str]:
     """Go's benchmark format: a result per run, with the run as configuration, so that
     `benchstat -col run` compares runs."""
     for metric in Metric:
-        better = "lower" if metric.is_latency else "higher"
+        better = "lower" if metric.lower_is_better else "higher"
         if any(one.metric is metric for one in history.series):
             yield f"Unit {_unit(metric)} better={better}"
     of_run: dict[Path, list[str]] = {}

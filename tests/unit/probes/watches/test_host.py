@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,6 +30,7 @@ from leadline.probes.watches.host import (
     RemoteMachine,
     Report,
     ResourceWatch,
+    parse_daemons,
     parse_sample,
 )
 from tests.awaiting import BOUND_S, lines_in, wait_for
@@ -345,4 +347,45 @@ def test_parts_of_disks_and_idle_devices_are_left_out() -> None:
 
 def test_a_name_with_spaces_and_parentheses_hides_no_ticks() -> None:
     rest = " ".join(str(number) for number in range(1, 50))
-    assert host.parse_process_ticks(f"12 (a) b (c) S {rest}") == [19, 11, 12]
+    stat = f"12 (a) b (c) S {rest}"
+    assert host.parse_process_counters(stat, 4096) == [19, 11, 12, 21 * 4096]
+
+
+def test_daemons_are_named_as_the_storage_names_them() -> None:
+    text = """\
+10 ceph-osd /usr/bin/ceph-osd -f --cluster ceph --id 3 --setuser ceph
+11 ceph-osd ceph-osd -i 4 --pid-file /run/a
+12 ceph-mds /usr/bin/ceph-mds -n mds.a.b -f
+13 ceph-mon ceph-mon --name=mon.host-1
+14 radosgw radosgw -n client.rgw.x
+15 io-engine io-engine -g 10.0.0.1 -N io-engine-x
+16 ceph-osd ceph-osd --id 3 --cluster other
+"""
+    assert parse_daemons(text) == {
+        "osd.3": 10, "osd.4": 11, "mds.a.b": 12, "mon.host-1": 13, "rgw.rgw.x": 14,
+        "io-engine.15": 15, "osd.16": 16,
+    }  # fmt: skip
+    assert parse_daemons("") == {}
+    with pytest.raises(ValueError, match="invalid literal"):
+        parse_daemons("x ceph-osd ceph-osd")
+
+
+def test_daemons_are_found_behind_a_shell(tmp_path: Path) -> None:
+    daemon = tmp_path / "ceph-osd"
+    shutil.copy(shutil.which("sleep") or "", daemon)
+    child = subprocess.Popen([daemon, "60"])
+    try:
+        machine = RemoteMachine(name="far", shell=LocalShell(tmp_path), finds_daemons=True)
+        wait_for(lambda: Path(f"/proc/{child.pid}/comm").read_text() == "ceph-osd\n")
+        with ResourceWatch([machine], tmp_path, period_s=0.1, patience_s=PATIENCE_S):
+            wait_for(lambda: reported(tmp_path, "far", 2))
+    finally:
+        child.kill()
+        child.wait()
+    first = next(
+        one for one in StoredTrial(tmp_path, None).resources if isinstance(one, HostSample)
+    )
+    own = next(one for one in first.processes.values() if one.pid == child.pid)
+    assert (own.resident_bytes or 0) > 4096
+    (rates,) = machine_rates(StoredTrial(tmp_path, None).resources)
+    assert rates.resident_bytes.keys() == rates.processes.keys()

@@ -44,6 +44,7 @@ from leadline.report.answers.predict import predict_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
 from leadline.report.answers.schemas import SCHEMAS
+from leadline.report.answers.settings import settings_output
 from leadline.report.answers.site import SiteOutput, site_comparison, site_run
 from leadline.report.answers.systems import (
     LabOutput,
@@ -54,6 +55,7 @@ from leadline.report.answers.systems import (
 )
 from leadline.run_index import read_archive
 from tests.unit.analysis.layers.streams import stack, stream_run
+from tests.unit.analysis.settings_runs import some_study
 from tests.unit.inventory.conftest import dumps_of
 from tests.unit.recorded_placements import erasure_placements
 from tests.unit.report.pages.predictions import against
@@ -79,7 +81,9 @@ def _indexed(run: Run) -> HistoryRun:
 
 
 @pytest.fixture(scope="module")
-def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
+def outputs(
+    run: Run, layers: Run, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, BaseModel]:
     findings = some_findings()
     cells = figures(run, findings)
     ranking = rank(run, cells, every_rate(run, cells))
@@ -153,6 +157,7 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
         "scale": scale_output(
             study([run], lambda one: (cells, findings), limit=parse_latency_limit("p99<5ms"))
         ),
+        "settings": settings_output(some_study(tmp_path_factory.mktemp("settings"))),
         "show": contracts.show_output(run, cells, findings, trials=True),
         "site": SiteOutput(
             band=0.05,

@@ -9,7 +9,7 @@ from functools import partial
 
 from leadline.analysis.comparison import ComparedCell, Comparison
 from leadline.analysis.verdicts import Evidence
-from leadline.metrics import Metric, Op
+from leadline.metrics import COSTS, Metric, Op
 from leadline.report.cells import absent, number_column, records_table, trials_note, word
 from leadline.report.document import (
     Block,
@@ -37,6 +37,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     absence_text,
     change_text,
+    counts_text,
     interval_text,
     level_name,
     level_text,
@@ -257,6 +258,13 @@ def brief_table(
 
         columns.append((number_column("p99", 2), partial(tail, part=0)))
         columns.append((Column(title="p99 verdict", rank=4), partial(tail, part=1)))
+    spent = {key_of(cell): cell for cell in comparison.costs if cell.metric is Metric.STORAGE_CPU}
+    if any(key_of(cell) in spent for cell in cells):
+
+        def processor_time(cell: ComparedCell) -> Cell:
+            return change_and_verdict(spent.get(key_of(cell)))[0]
+
+        columns.append((number_column("storage CPU", 3, "per I/O"), processor_time))
     if busy:
 
         def cores(cell: ComparedCell) -> Cell:
@@ -265,6 +273,51 @@ def brief_table(
 
         columns.append((number_column("cores busy", 5), cores))
     return records_table(anchor, cells, *columns, filterable=True)
+
+
+def costs_sections(
+    comparison: Comparison, marks: SideMarks, *, folded: bool = False
+) -> tuple[Section, ...]:
+    """Build the costs of an I/O on both systems, and what was not measured; empty without any."""
+    cells = comparison.costs
+    if not cells:
+        return ()
+    shown = keep_largest(cells, log_change, MOST_ROWS)
+    rest = (
+        f", the {len(shown):,} largest changes of {len(cells):,}" if len(shown) < len(cells) else ""
+    )
+    rows = records_table(
+        "costs-table",
+        shown,
+        *_name_columns(shown),
+        (Column(title="cost"), lambda cell: word(title(cell.metric))),
+        *_value_columns(comparison, shown, marks, brief=False),
+        *_verdict_columns(shown, rank=2),
+        caption=f"Processor time, bytes and memory{rest}",
+        filterable=True,
+    )
+    lacking = [
+        f"{name}: {listed(map(title, absent_costs))}"
+        for system, name in enumerate(system_names(comparison))
+        if (absent_costs := _unmeasured_costs(cells, system))
+    ]
+    note = [Paragraph(text=f"Not measured in {'; '.join(lacking)}.")] if lacking else []
+    changes = [cell for cell in cells if cell.metric is Metric.STORAGE_CPU]
+    return (
+        Section(
+            heading="Costs of an I/O",
+            id="costs",
+            blocks=(rows, *note),
+            folded=folded,
+            result=f"storage processor time {counts_text(changes)}" if changes else "",
+        ),
+    )
+
+
+def _unmeasured_costs(cells: _Cells, system: int) -> list[Metric]:
+    figures = [(cell.baseline, cell.candidate)[system] for cell in cells]
+    known = {figure.metric for figure in figures if figure and figure.value is not None}
+    return [metric for metric in COSTS if metric not in known]
 
 
 # A row is about 1 KiB of a page: a limit keeps the page small. The downloads have all rows.

@@ -126,7 +126,7 @@ def delta_chart(anchor: str, heading: str, cells: _Cells, choice: str = "") -> D
 
     def order(cell: ComparedCell) -> tuple[int, float]:
         ratio = cell.judgement.ratio or 1.0
-        return _OP_ORDER.index(cell.op), -ratio if cell.metric.is_latency else ratio
+        return _OP_ORDER.index(cell.op), -ratio if cell.metric.lower_is_better else ratio
 
     worst_first = sorted(shown, key=order)
     rows = tuple(
@@ -480,7 +480,7 @@ def heat_map(anchor: str, heading: str, cells: _Cells) -> HeatMap | None:
         title=heading,
         rows=tuple(map(short, shown)),
         columns=tuple(titles),
-        higher_is_better=tuple(not cell.metric.is_latency for cell in columns.values()),
+        higher_is_better=tuple(not cell.metric.lower_is_better for cell in columns.values()),
         cells=tuple(
             tuple(_heat(at.get((target, *column))) for column in columns) for target in shown
         ),
@@ -502,7 +502,7 @@ def _heat(cell: ComparedCell | None) -> HeatCell:
     if cell.verdict is Verdict.INCONCLUSIVE:
         return HeatCell(text=f"{text}?", shade=None, value=ratio, note="inconclusive")
     part = min(max(math.log(ratio) / _FULL, -1.0), 1.0)
-    shade = 0.0 if cell.verdict is Verdict.SAME else -part if cell.metric.is_latency else part
+    shade = 0.0 if cell.verdict is Verdict.SAME else -part if cell.metric.lower_is_better else part
     return HeatCell(text=text, shade=shade, value=ratio, note=cell.verdict.value)
 
 

@@ -20,7 +20,11 @@ from leadline.report.document import (
     Section,
 )
 from leadline.report.marks import Marks
-from leadline.report.pages.comparison.changes import brief_table, changes_sections
+from leadline.report.pages.comparison.changes import (
+    brief_table,
+    changes_sections,
+    costs_sections,
+)
 from leadline.report.pages.comparison.charts import (
     bar_charts,
     explanation_chart,
@@ -104,6 +108,7 @@ def comparison_document(
                 *(_findings(marks, comparison) if comparison.cells else ()),
                 _differences(comparison),
                 *changes_sections(comparison, marks, charted=not shows_all(comparison)),
+                *costs_sections(comparison, marks),
                 *_scorecards(comparison),
                 *_totals(comparison),
                 _matrix(comparison),
@@ -177,7 +182,10 @@ def _brief_differences(comparison: Comparison) -> Section:
 
 def _details(comparison: Comparison, marks: SideMarks) -> Iterable[Section]:
     """Yield what --details adds: every explanation in words, every setting, findings, method."""
-    sections = [*_explanations(comparison, tabled=False)]
+    sections = [
+        *costs_sections(comparison, marks, folded=True),
+        *_explanations(comparison, tabled=False),
+    ]
     if comparison.differences:
         sections.append(_differences(comparison))
     for section in (*sections, *_findings(marks, without_info=True)):
