@@ -39,6 +39,7 @@ from leadline.plan.guard_rules import prefill_s
 from leadline.plan.models import Cell, Group, Plan, Trial
 from leadline.plan.stop_rules import most_seconds
 from leadline.probes.host import host_inventory
+from leadline.runner.drill import undo_at_end
 from leadline.runner.events import Looked, Noted, RunStarted
 from leadline.runner.ports import problem_from
 from leadline.runner.prepared import PreparedTarget, RunRequest
@@ -277,7 +278,9 @@ class _Session:
     def release_all(self) -> list[str]:
         """Release every target and what served all of them; sentences about what is left."""
         request = self._request
-        left = [sentence for target in request.targets for sentence in target.adapter.release()]
+        # Without the OSDs that a drill stopped, an image cannot be removed.
+        left = [text for event in request.events.values() for text in undo_at_end(request, event)]
+        left += [sentence for target in request.targets for sentence in target.adapter.release()]
         return left + [sentence for system in request.systems for sentence in system.leave()]
 
     def _run_group(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:

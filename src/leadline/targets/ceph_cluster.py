@@ -78,6 +78,28 @@ class OpenCluster:
         """As `_watching`: the guard must not wait for other commands."""
         return Connection(self.access, timeout_s=_COMMAND_S)
 
+    @cached_property
+    def _drilling(self) -> Connection:
+        """As `_watching`: the event of a drill must not wait for other commands."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    def find_missing(self, osds_in: int = 0) -> tuple[int, tuple[str, ...]]:
+        """The number of OSDs that are in, and what the cluster lacks to be whole: OSDs that are
+        down, of those that are in and of `osds_in` at least, and PGs that are not active+clean.
+        Raises LeadlineError."""
+        status = self._drilling.mon_json("status")
+        osds = status["osdmap"].get("osdmap", status["osdmap"])  # nested until Nautilus
+        wanted = max(osds_in, osds["num_in_osds"])
+        found = []
+        if osds["num_up_osds"] < wanted:
+            found.append(f"{osds['num_up_osds']} of {wanted} OSDs are up")
+        found += [
+            f"{state['count']} PGs are {state['state_name']}"
+            for state in status["pgmap"].get("pgs_by_state", ())
+            if not {"active", "clean"} <= set(state["state_name"].split("+"))
+        ]
+        return osds["num_in_osds"], tuple(found)
+
     def health(self) -> tuple[str, dict[str, str]]:
         """The status of the cluster's health, and the message of each check that is not muted."""
         answer = self._guarding.mon_json("health")
@@ -250,7 +272,7 @@ class OpenCluster:
 
     def close(self) -> None:
         """Close all connections and remove temporary files."""
-        for name in ("connection", "_watching", "_counting", "_guarding"):
+        for name in ("connection", "_watching", "_counting", "_guarding", "_drilling"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         self._folder.cleanup()

@@ -22,6 +22,7 @@ from leadline.runner.ports import Journal, TargetAdapter
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
 from leadline.targets.ceph_cluster import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.device import DeviceTarget
+from leadline.targets.drill import DRILL, undo_leftover
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DirectoryTarget, remove_folder
@@ -135,16 +136,38 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
             )
 
 
-def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
+def undo_drills(
+    run: Run, journal: Journal, allowed: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Undo the events of drills that a killed session of `run` left in force; a user's own command
+    only on a system that is `allowed`. Returns sentences as `remove_leftovers`."""
+    done: list[str] = []
+    problems: list[str] = []
+    for created in run.left_behind:
+        if not created.path.startswith(DRILL):
+            continue
+        found = undo_leftover(created, allowed)
+        if found:
+            problems += found
+        else:
+            journal.note_removed(created)
+            done.append(f"undid the drill of a killed session: {created.path.removeprefix(DRILL)}")
+    return done, problems
+
+
+def remove_leftovers(
+    run: Run, journal: Journal, allowed: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
     """End the load and remove what a killed session of `run` left on its targets, by the run's
-    tokens.
+    tokens; drills as `undo_drills`, before all else.
 
     Returns sentences about what was removed, and about what failed.
     """
-    done: list[str] = []
-    problems: list[str] = []
     end_abandoned(run.path / STAGING)
+    done, problems = undo_drills(run, journal, allowed)
     for created in run.left_behind:
+        if created.path.startswith(DRILL):
+            continue
         found = _removed(run.plan, created)
         if found:
             problems += found
