@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from leadline.plan.drill import Drill
+from leadline.plan.lab import LabDescription
 from leadline.plan.models import EngineChoice, Plan, Target, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.units import format_duration
@@ -22,9 +24,23 @@ def drill_system(target: Target) -> str:
     return target.cluster or target.name
 
 
+def plan_drill(plan: Plan) -> Drill | None:
+    """The drill of a plan: all its trials have the same."""
+    return next((cell.workload.drill for cell in plan.cells if cell.workload.drill), None)
+
+
+def drill_consents(plan: Plan) -> tuple[str, ...]:
+    """The systems that a drill disturbs and that outlive the run: not a lab that it brings up."""
+    if plan_drill(plan) is None:
+        return ()
+    own = {cluster.name for cluster in plan.clusters if isinstance(cluster.lab, LabDescription)}
+    lasting = (target for target in plan.targets if target.cluster not in own)
+    return tuple(dict.fromkeys(map(drill_system, lasting)))
+
+
 def drill_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
     """What a plan asks for and a drill cannot do, each with its key path."""
-    drill = next((cell.workload.drill for cell in plan.cells if cell.workload.drill), None)
+    drill = plan_drill(plan)
     if drill is None:
         return
     if plan.follow_ups or plan.stop is not None:

@@ -43,6 +43,7 @@ class TrialDrill:
         self._started = threading.Event()
         self._ended = threading.Event()
         self._problem: Problem | None = None
+        self._defect: Exception | None = None
         self._begun = False
         self._thread = threading.Thread(target=self._carry, name="drill")
 
@@ -57,11 +58,14 @@ class TrialDrill:
             self._started.set()
 
     def finish(self) -> Problem | None:
-        """Undo the event, wait until the system is whole, and return what went wrong."""
+        """Undo the event, wait until the system is whole, and return what went wrong. Raises what
+        is no LeadlineError: a defect."""
         self._ended.set()
         self._started.set()
         self._thread.join()
         self._lines.close()
+        if self._defect is not None:
+            raise self._defect
         if self._problem is None and not self._begun:
             return Problem(
                 code=errors.DRILL_FAILED.code,
@@ -71,20 +75,28 @@ class TrialDrill:
         return self._problem
 
     def _carry(self) -> None:
+        """Begin and undo the event at its times, in the thread."""
         try:
             self._started.wait(_FIRST_IO_S)
             if self._ended.wait(self._ramp_s + self._drill.after):
                 return
             self._begun = True
-            self._mark(Mark.BEGIN)
+            try:
+                self._begin()
+            finally:
+                self._restore()
+        except Exception as error:  # `finish` raises it
+            self._defect = error
+
+    def _begin(self) -> None:
+        self._mark(Mark.BEGIN)
+        try:
             self._event.begin(self._run.writer)
-            self._mark(Mark.BEGUN)
-            self._ended.wait(self._drill.lasts)
         except LeadlineError as error:
             self._fail(error)
-        finally:
-            if self._begun:
-                self._restore()
+            return
+        self._mark(Mark.BEGUN)
+        self._ended.wait(self._drill.lasts)
 
     def _restore(self) -> None:
         self._mark(Mark.END)
@@ -129,15 +141,3 @@ def wait_until_whole(event: Event, stop: StopRequest) -> float | None:
             break
         time.sleep(_LOOK_S)
     return None
-
-
-def undo_at_end(run: RunRequest, event: Event) -> tuple[str, ...]:
-    """Undo an event that is still in force; sentences about what the system lacks. Never raises."""
-    try:
-        event.undo(run.writer)
-        missing = event.missing()
-    except LeadlineError as error:
-        return (f"the drill could not be undone: {error.fact}", *error.context)
-    if missing:
-        return (f"after the drill the system is not as before: {'; '.join(missing)}",)
-    return ()

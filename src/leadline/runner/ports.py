@@ -325,6 +325,10 @@ class Event(Protocol):
         """What the system lacks to be as before the event; empty where it is whole, or where its
         health is unknown. Raises LeadlineError."""
 
+    def leave(self, journal: Journal) -> tuple[str, ...]:
+        """Undo an event that is still in force; sentences about what the system lacks since an
+        event. Never raises."""
+
 
 class Watch(Protocol):
     """Records the system under test in a trial's folder while the trial runs."""

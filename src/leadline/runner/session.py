@@ -39,7 +39,6 @@ from leadline.plan.guard_rules import prefill_s
 from leadline.plan.models import Cell, Group, Plan, Trial
 from leadline.plan.stop_rules import most_seconds
 from leadline.probes.host import host_inventory
-from leadline.runner.drill import undo_at_end
 from leadline.runner.events import Looked, Noted, RunStarted
 from leadline.runner.ports import problem_from
 from leadline.runner.prepared import PreparedTarget, RunRequest
@@ -279,7 +278,8 @@ class _Session:
         """Release every target and what served all of them; sentences about what is left."""
         request = self._request
         # Without the OSDs that a drill stopped, an image cannot be removed.
-        left = [text for event in request.events.values() for text in undo_at_end(request, event)]
+        events = dict.fromkeys(request.events.values())
+        left = [sentence for event in events for sentence in event.leave(request.writer)]
         left += [sentence for target in request.targets for sentence in target.adapter.release()]
         return left + [sentence for system in request.systems for sentence in system.leave()]
 

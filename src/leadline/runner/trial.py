@@ -257,7 +257,6 @@ def _execute(
         if drill is not None:
             drill.progress(progress.iops)
 
-    problem = None
     before = CpuTimes.now()
     try:
         if drill is not None:
@@ -267,10 +266,11 @@ def _execute(
             processor = processor_between(before, CpuTimes.now(), execution.engine_cpu_s)
             execution = replace(execution, processor=processor)
     finally:
-        if drill is not None:
-            problem = drill.finish()
-        if watch is not None:
-            watch.stop()
+        try:
+            problem = drill.finish() if drill is not None else None
+        finally:
+            if watch is not None:
+                watch.stop()
     if problem is not None and execution.status is TrialStatus.COMPLETED:
         return replace(execution, status=TrialStatus.FAILED, problem=problem)
     stopped = run.guard.problem if run.guard is not None else None

@@ -21,7 +21,7 @@ from leadline.formats.watch_records import Role
 from leadline.inventory.ceph.model import CephInventory, unfit
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.cluster import Lab, bring_up, open_lab
-from leadline.lab.state import labs_folder
+from leadline.lab.state import labs_folder, require_state
 from leadline.lab.up import measure_round_trips
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan
@@ -188,6 +188,13 @@ class OpenCluster:
             )
             for path in measured
         )
+
+    def reload_lab(self) -> None:
+        """Read the state of the lab again, after its daemons were started anew. Raises
+        LeadlineError."""
+        if self.lab is not None:
+            folder = self.lab.folder
+            self.lab = replace(self.lab, state=require_state(folder.name, folder.parent))
 
     def use_journal(self, journal: Journal) -> None:
         """Set the journal that records changes before they are made."""

@@ -14,7 +14,7 @@ from leadline.errors import LeadlineError
 from leadline.lab.events import begin_event, require_event, undo_event
 from leadline.lab.state import lab_folder, labs_folder
 from leadline.plan.drill import DrillCommand, DrillEvent
-from leadline.plan.drill_rules import drill_system
+from leadline.plan.drill_rules import drill_consents, drill_system, plan_drill
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Plan
 from leadline.runner.ports import Event, Journal
@@ -29,50 +29,42 @@ def check_drills(plan: Plan, allowed: Sequence[str]) -> None:
     """Raise LeadlineError: `drill-not-consented` for a system of the plan that is not named, unless
     it is a lab that the run brings up; `usage` for a name that is not in the plan; `lab-invalid`
     for an event that such a lab lacks."""
-    systems = {
-        drill_system(target): target.cluster
-        for target in plan.targets
-        if any(cell.workload.drill for cell in plan.cells_of(target.name))
-    }
+    needed = drill_consents(plan)
     for name in allowed:
-        if name not in systems:
+        if name not in needed:
             raise LeadlineError(
                 errors.USAGE,
-                f"consent was given for a drill on {name!r}, and the plan has none there",
-                context=[f"systems of the plan's drill: {', '.join(systems) or 'none'}"],
+                f"consent was given for a drill on {name!r}, and the plan needs none there",
+                context=[f"consents that the plan needs: {', '.join(needed) or 'none'}"],
                 hint="name the cluster, or the target outside of clusters, exactly as the plan does",
             )
-    for name, cluster in systems.items():
-        event = next(cell.workload.drill.event for cell in plan.cells if cell.workload.drill)
-        lab = plan.cluster(cluster).lab if cluster else None
-        if isinstance(lab, LabDescription):
-            if event.in_lab:
-                require_event(name, lab, event)
-        elif name not in allowed:
+    drill = plan_drill(plan)
+    if drill is None:
+        return
+    for cluster in plan.clusters:
+        if isinstance(cluster.lab, LabDescription) and drill.event.in_lab:
+            require_event(cluster.name, cluster.lab, drill.event)
+    for name in needed:
+        if name not in allowed:
             raise LeadlineError(
                 errors.DRILL_NOT_CONSENTED,
                 f"the plan's drill would disturb {name!r}, and everyone who uses it",
-                context=[str(event)],
+                context=[str(drill.event)],
                 hint=f"`--allow-drill {name}` consents",
             )
 
 
 def open_events(plan: Plan, clusters: Mapping[str, OpenCluster]) -> Mapping[str, Event]:
-    """The event of the drill for each target of the plan that has one; nothing is begun. Raises
+    """The event of the drill for each target of the plan; nothing is begun. Raises
     LeadlineError(`lab-invalid`) for one that its lab lacks."""
-    found: dict[str, Event] = {}
-    systems: dict[str, SystemEvent] = {}
-    for target in plan.targets:
-        drills = [cell.workload.drill for cell in plan.cells_of(target.name)]
-        drill = next(filter(None, drills), None)
-        if drill is None:
-            continue
-        system = drill_system(target)
-        if system not in systems:
-            cluster = clusters.get(target.cluster)
-            systems[system] = SystemEvent(system, drill.event, cluster)
-        found[target.name] = systems[system]
-    return found
+    drill = plan_drill(plan)
+    if drill is None:
+        return {}
+    systems = {
+        drill_system(target): clusters.get(target.cluster) for target in plan.targets
+    }
+    events = {name: SystemEvent(name, drill.event, of) for name, of in systems.items()}
+    return {target.name: events[drill_system(target)] for target in plan.targets}
 
 
 class SystemEvent:
@@ -86,6 +78,7 @@ class SystemEvent:
         self._lab = cluster.lab if cluster is not None and event.in_lab else None
         self._osds_in = 0
         self._noted: Created | None = None
+        self._disturbed = False
         if self._lab is not None:
             require_event(self._lab.name, self._lab.description, event)
 
@@ -118,7 +111,7 @@ class SystemEvent:
             token=self._event.model_dump_json(),
         )
         journal.note_created(noted)
-        self._noted = noted
+        self._noted, self._disturbed = noted, True
         if self._lab is not None:
             begin_event(self._lab.folder, self._event)
         elif self._event.command is not None:
@@ -129,6 +122,23 @@ class SystemEvent:
             undo(self._noted)
             journal.note_removed(self._noted)
             self._noted = None
+        if self._cluster is not None and self._lab is not None:
+            self._cluster.reload_lab()  # its OSDs are other processes now
+
+    def leave(self, journal: Journal) -> tuple[str, ...]:
+        if not self._disturbed:
+            return ()
+        try:
+            self.undo(journal)
+        except LeadlineError as error:
+            return (f"the drill on {self._system!r} is not undone: {error.fact}", *error.context)
+        try:
+            missing = self.missing()
+        except LeadlineError as error:
+            missing = (error.fact,)
+        if not missing:
+            return ()
+        return (f"{self._system!r} is not as before the drill: {'; '.join(missing)}",)
 
 
 def undo(created: Created) -> None:
