@@ -381,7 +381,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         "Each trial of the plan has the event; [the answer](../guides/drill.md).",
         {
             "after": "Seconds of measured I/O before the event: 5 s at least.",
-            "lasts": "How long the event is in force. The runtime is longer than `after` + `lasts`.",
+            "lasts": "How long the event is in force. The runtime is longer than both together.",
             "event": "The event.",
         },
     ),

@@ -334,7 +334,9 @@ def mean_of(values: Sequence[float | None]) -> Mean:
     return Mean(value=mean, interval=(max(0.0, mean - reach), mean + reach), trials=len(known))
 
 
-def _seconds(times_s: np.ndarray, histograms: Sequence[LatencyHistogram]) -> tuple[DrillSecond, ...]:
+def _seconds(
+    times_s: np.ndarray, histograms: Sequence[LatencyHistogram]
+) -> tuple[DrillSecond, ...]:
     """Return the whole seconds from the first to the last row, those without I/O included. The I/Os
     of a row are spread over the ROW_S before it."""
     if not len(times_s):
@@ -352,9 +354,7 @@ def _seconds(times_s: np.ndarray, histograms: Sequence[LatencyHistogram]) -> tup
         DrillSecond(
             begin_s=second,
             iops=counts.get(second, 0.0),
-            latency_p99_s=_p99(
-                LatencyHistogram.merged(parts.get(second, ())), _FEWEST_IN_A_SECOND
-            ),
+            latency_p99_s=_p99(LatencyHistogram.merged(parts.get(second, ())), _FEWEST_IN_A_SECOND),
         )
         for second in range(first, last)
     )

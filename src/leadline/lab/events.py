@@ -141,7 +141,9 @@ def _require_network(state: LabState) -> ZoneNetwork:
 
 def _refused(name: str, fact: str) -> LeadlineError:
     return LeadlineError(
-        errors.LAB_INVALID, f"the lab {name!r} cannot have this drill: {fact}", hint="choose another event"
+        errors.LAB_INVALID,
+        f"the lab {name!r} cannot have this drill: {fact}",
+        hint="choose another event",
     )
 
 

@@ -1,4 +1,4 @@
-"""A drill: an event in the middle of every trial of a plan, which is undone while the trial runs."""
+"""A drill: an event in the middle of every trial of a plan, undone while the trial runs."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def check_drills(plan: Plan, allowed: Sequence[str]) -> None:
                 errors.USAGE,
                 f"consent was given for a drill on {name!r}, and the plan needs none there",
                 context=[f"consents that the plan needs: {', '.join(needed) or 'none'}"],
-                hint="name the cluster, or the target outside of clusters, exactly as the plan does",
+                hint="name the cluster, or a target outside of clusters, exactly as the plan does",
             )
     drill = plan_drill(plan)
     if drill is None:
@@ -60,9 +60,7 @@ def open_events(plan: Plan, clusters: Mapping[str, OpenCluster]) -> Mapping[str,
     drill = plan_drill(plan)
     if drill is None:
         return {}
-    systems = {
-        drill_system(target): clusters.get(target.cluster) for target in plan.targets
-    }
+    systems = {drill_system(target): clusters.get(target.cluster) for target in plan.targets}
     events = {name: SystemEvent(name, drill.event, of) for name, of in systems.items()}
     return {target.name: events[drill_system(target)] for target in plan.targets}
 
@@ -169,10 +167,8 @@ def undo_leftover(created: Created, allowed: Sequence[str]) -> tuple[str, ...]:
     except ValidationError:
         return (f"the journal does not describe the drill on {system!r}",)
     if event.command is not None and system not in allowed:
-        return (
-            f"the drill on {system!r} is not undone: `--allow-drill {system}` runs "
-            f"{event.command.end!r} in {event.command.folder}",
-        )
+        consent = f"`--allow-drill {system}` runs {event.command.end!r} in {event.command.folder}"
+        return (f"the drill on {system!r} is not undone: {consent}",)
     try:
         undo(created)
     except LeadlineError as error:
@@ -187,7 +183,11 @@ def _run(command: DrillCommand, line: str) -> None:
     )
     if status == 0:
         return
-    how = f"ended with status {status}" if status is not None else f"took more than {command.within:g} s"
+    how = (
+        f"ended with status {status}"
+        if status is not None
+        else f"took more than {command.within:g} s"
+    )
     lines = [text for text in (err or out).splitlines() if text.strip()]
     raise LeadlineError(
         errors.DRILL_FAILED,

@@ -136,9 +136,7 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
             )
 
 
-def undo_drills(
-    run: Run, journal: Journal, allowed: Sequence[str]
-) -> tuple[list[str], list[str]]:
+def undo_drills(run: Run, journal: Journal, allowed: Sequence[str]) -> tuple[list[str], list[str]]:
     """Undo the events of drills that a killed session of `run` left in force; a user's own command
     only on a system that is `allowed`. Returns sentences as `remove_leftovers`."""
     done: list[str] = []

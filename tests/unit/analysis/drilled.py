@@ -37,7 +37,11 @@ def marks(**times_s: float) -> dict[Mark, float]:
 
 
 def drilled(
-    iops: Callable[[float], float], *samples: Any, first: int = -10, last: int = 60, **times_s: float
+    iops: Callable[[float], float],
+    *samples: Any,
+    first: int = -10,
+    last: int = 60,
+    **times_s: float,
 ) -> DrilledTrial:
     found = drill_of("t0001", tuple(rows(iops, first, last)), marks(**times_s), samples)
     assert found is not None

@@ -19,6 +19,7 @@ from leadline.analysis.drill import (
 from leadline.formats.fio.histogram_logs import ROW_S
 from tests.unit.analysis.drilled import drilled, marks, rows, sample
 
+
 def test_an_outage_with_slow_recovery_has_its_times_and_phases() -> None:
     """4000 IOPS; none for 12 s; 2000 until 30 s, at half the rate; then 4000."""
 

@@ -11,8 +11,8 @@ from leadline.plan.drill import DrillEvent
 from leadline.plan.lab import LabDescription, Store, Topology
 
 
-def lab(topology: Topology, osds: int = 6, **more: object) -> LabDescription:
-    return LabDescription.model_validate({"topology": topology, "osds": osds, **more})
+def lab(topology: Topology, store: Store = Store.BLUESTORE) -> LabDescription:
+    return LabDescription(topology=topology, osds_per_host=2, store=store)
 
 
 @pytest.mark.parametrize(
@@ -34,23 +34,23 @@ def test_an_event_stops_the_osds_there(
 
 
 @pytest.mark.parametrize(
-    ("topology", "event", "more", "words"),
+    ("topology", "event", "store", "words"),
     [
-        (Topology.MULTI_ZONE, {"stop_osd": 6}, {}, "no OSD '6'"),
-        (Topology.MULTI_ZONE, {"stop_zone": "az1"}, {}, "the only monitor"),
-        (Topology.MULTI_ZONE, {"stop_zone": "az9"}, {}, "did you mean 'az"),
-        (Topology.MULTI_ZONE, {"stop_host": "az2"}, {}, "no host 'az2'"),
-        (Topology.SINGLE_ZONE, {"stop_zone": "az1"}, {}, "az1"),
-        (Topology.MULTI_ZONE, {"lose_link": ["az1", "az7"]}, {}, "'az7'"),
-        (Topology.MULTI_ZONE, {"lose_link": ["az1", "az1"]}, {}, "twice"),
-        (Topology.HOSTS, {"lose_link": ["h1", "h2"]}, {}, "'h1'"),
-        (Topology.MULTI_ZONE, {"stop_osd": 1}, {"store": Store.MEMSTORE}, "loses its data"),
+        (Topology.MULTI_ZONE, {"stop_osd": 6}, Store.BLUESTORE, "no OSD '6'"),
+        (Topology.MULTI_ZONE, {"stop_zone": "az1"}, Store.BLUESTORE, "the only monitor"),
+        (Topology.MULTI_ZONE, {"stop_zone": "az9"}, Store.BLUESTORE, "did you mean 'az"),
+        (Topology.MULTI_ZONE, {"stop_host": "az2"}, Store.BLUESTORE, "no host 'az2'"),
+        (Topology.SINGLE_ZONE, {"stop_zone": "az1"}, Store.BLUESTORE, "az1"),
+        (Topology.MULTI_ZONE, {"lose_link": ["az1", "az7"]}, Store.BLUESTORE, "'az7'"),
+        (Topology.MULTI_ZONE, {"lose_link": ["az1", "az1"]}, Store.BLUESTORE, "twice"),
+        (Topology.HOSTS, {"lose_link": ["h1", "h2"]}, Store.BLUESTORE, "'h1'"),
+        (Topology.MULTI_ZONE, {"stop_osd": 1}, Store.MEMSTORE, "loses its data"),
     ],
 )
 def test_an_event_that_the_lab_lacks_is_refused(
-    topology: Topology, event: dict[str, object], more: dict[str, object], words: str
+    topology: Topology, event: dict[str, object], store: Store, words: str
 ) -> None:
     with pytest.raises(LeadlineError) as raised:
-        require_event("x", lab(topology, **more), DrillEvent.model_validate(event))
+        require_event("x", lab(topology, store), DrillEvent.model_validate(event))
     assert raised.value.kind is errors.LAB_INVALID
     assert words in str(raised.value)

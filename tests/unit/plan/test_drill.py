@@ -87,7 +87,11 @@ def test_fio_logs_latencies_over_time_in_a_drill_only(tmp_path: Path) -> None:
         (drill(event={"stop_ods": 1}), {}, "stop_osd"),
         (drill(), {"targets": ["dir:/mnt"], "clusters": {}}, "only a lab can stop osd.1"),
         (drill(), {"stop": True}, "leave out stop"),
-        (drill(), {"targets": ["rados:rep3"]}, "does not come from fio on this machine"),
+        (
+            drill(),
+            {"targets": ["rados:rep3"], "work": {**WORK, "pattern": "write"}},
+            "does not come from fio on this machine",
+        ),
     ],
 )
 def test_faults_name_the_drill(

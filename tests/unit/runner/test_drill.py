@@ -1,4 +1,4 @@
-"""The drill of a trial with real commands: it is undone on every way out, and in the journal first."""
+"""The drill of a trial with real commands: in the journal first, and undone on every way out."""
 
 from __future__ import annotations
 
@@ -138,7 +138,9 @@ def test_an_event_that_fails_is_undone_and_reported(writer: RunWriter, tmp_path:
 def test_what_cannot_be_undone_stays_in_the_journal_for_clean(
     writer: RunWriter, tmp_path: Path
 ) -> None:
-    command = DrillCommand(begin=BEGIN, end="test -e mended && echo end >> log", folder=str(tmp_path))
+    command = DrillCommand(
+        begin=BEGIN, end="test -e mended && echo end >> log", folder=str(tmp_path)
+    )
     event = SystemEvent("here", DrillEvent(command=command), None)
     drill = TrialDrill(workload(writer), request(writer, event), "here", tmp_path)
     drill.start()

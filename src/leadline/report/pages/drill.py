@@ -19,7 +19,17 @@ from leadline.formats.fio.histogram_logs import ROW_S
 from leadline.metrics import MARGIN
 from leadline.report.cells import absent, bullets, number, number_column, section, table
 from leadline.report.curves import latency_scale, linear_axis, linear_scale, scale
-from leadline.report.document import Block, Cell, Document, Line, LineChart, Rule, Scale, Section
+from leadline.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Line,
+    LineChart,
+    Rule,
+    Scale,
+    Section,
+)
 from leadline.report.words import change_text, place, share_text
 from leadline.text import count_text, sentence
 from leadline.units import (
@@ -34,7 +44,7 @@ from leadline.units import (
 _MOST_LINES = 5
 METHOD = (
     "All times count from the begin of the event. Phases: before the event; during it, until it is "
-    "undone; recovery, until all OSDs are up and all PGs active+clean; after. The rate is back when "
+    "undone; recovery, until all OSDs are up and all PGs active+clean; after. The rate is back if "
     f"every later mean of {HOLD_S} s is within the margin of the rate before: "
     f"{share_text(MARGIN)}, or two standard deviations of its seconds. Lost I/Os are those missing "
     "from the rate before until then, as seconds of that rate. The longest gap is at most "
@@ -86,7 +96,7 @@ def _sentences(cell: DrilledCell) -> Iterator[str]:
         yield f"{name}: no trial of the drill has a result."
         return
     gap = cell.longest_gap_s.value or 0.0
-    yield f"{name}: clients had no I/O for at most {format_duration(gap)}."
+    yield f"{name}: the longest time without an I/O was at most {format_duration(gap)}."
     if cell.back_s.value is None:
         missing = sum(trial.back_s is None for trial in cell.trials)
         of = count_text(len(cell.trials), "trial")
@@ -122,10 +132,13 @@ def _mean_cell(mean: Mean, text: Callable[[float], str]) -> Cell:
 def _phase_table(cell: DrilledCell, index: int) -> Block | None:
     if not cell.phases:
         return None
-    columns = ("phase", *map(number_column, ("IOPS", "vs before", "p99")))
+    names = ("IOPS", "vs before", "p99")
+    columns: list[str | Column] = ["phase", *map(number_column, names)]
 
     def row(phase: PhaseMean) -> tuple[object, ...]:
-        change = absent() if phase.name is PhaseName.BEFORE else _mean_cell(phase.ratio, change_text)
+        change = (
+            absent() if phase.name is PhaseName.BEFORE else _mean_cell(phase.ratio, change_text)
+        )
         few = "too few I/Os"
         p99 = number(phase.latency_p99_s, format_latency, few)
         return phase.name.value, _mean_cell(phase.iops, format_iops), change, p99
@@ -150,7 +163,7 @@ def _trial_table(cell: DrilledCell, index: int) -> Block | None:
         )
         for trial in cell.trials
     ]
-    columns = ("trial", *map(number_column, names))
+    columns: list[str | Column] = ["trial", *map(number_column, names)]
     return table(f"drill-{index}-trials", columns, rows, caption="Trials")
 
 
@@ -218,7 +231,9 @@ def _charts(cell: DrilledCell, index: int) -> Iterator[Block]:
     if most:
         axis = linear_scale("MiB/s", most, format_bandwidth)
         heading = "Recovery traffic over time"
-        yield chart("recovery", heading, axis, traffic, lambda bps: f"{format_bandwidth(bps)} MiB/s")
+        yield chart(
+            "recovery", heading, axis, traffic, lambda bps: f"{format_bandwidth(bps)} MiB/s"
+        )
 
 
 def _time_scale(trials: Sequence[DrilledTrial]) -> Scale:
