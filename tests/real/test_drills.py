@@ -16,6 +16,8 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
+from leadline.connect.ceph import Connection
+from leadline.lab.state import lab_access
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, fio_processes
 
@@ -31,7 +33,7 @@ repeats: 1
 
 
 class Lab:
-    """A lab of three zones, for all tests of this file."""
+    """A lab of three zones, for all tests of this file; each has a folder of runs."""
 
     def __init__(self, labs: str) -> None:
         self.labs = labs
@@ -48,7 +50,7 @@ class Lab:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def plan(
-        self, event: str, *, pool: str = "rep3", lasts: str = "5s", runtime: str = "20s"
+        self, event: str, *, pool: str = "rep3", lasts: str = "5s", runtime: str = "16s"
     ) -> Path:
         path = Path(self.labs, "plan.yaml")
         path.write_text(PLAN.format(event=event, pool=pool, lasts=lasts, runtime=runtime))
@@ -76,8 +78,14 @@ class Lab:
         return found
 
 
+@pytest.fixture
+def zones(lab_of_zones: Lab, tmp_path: Path) -> Lab:
+    lab_of_zones.runs = tmp_path / "runs"
+    return lab_of_zones
+
+
 @pytest.fixture(scope="module")
-def zones() -> Iterator[Lab]:
+def lab_of_zones() -> Iterator[Lab]:
     if os.geteuid() != 0:
         pytest.skip("needs root: NO drill of a real cluster is tested here")
     with tempfile.TemporaryDirectory(prefix="ll-drills-") as labs:
@@ -107,7 +115,10 @@ def test_an_osd_is_lost_and_comes_back(zones: Lab) -> None:
 
 
 def test_a_pool_that_needs_the_lost_zone_stops_until_it_is_back(zones: Lab) -> None:
-    """Of two copies two are needed, so that clients wait as long as the zone is lost."""
+    """With two copies and min_size 2, clients wait as long as the zone is lost."""
+    access = lab_access("zones", Path(zones.labs))
+    with Connection(access) as cluster:
+        cluster.mon("osd pool set", pool="rep2", var="min_size", val="2")
     cell = zones.drill("{stop_zone: az2}", pool="rep2")
     (trial,) = cell["trials"]
     assert trial["longest_gap_s"] > 4

@@ -17,7 +17,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.drill import Mark
 from leadline.plan.models import Workload
 from leadline.probes.watches.base import Lines
-from leadline.runner.events import StopRequest
+from leadline.runner.events import Noted, StopRequest
 from leadline.runner.ports import Event, problem_from
 from leadline.runner.prepared import RunRequest
 
@@ -26,6 +26,8 @@ from leadline.runner.prepared import RunRequest
 _STEADY_S = 9.0
 _LOOK_S = 1.0
 _WHOLE_WITHIN_S = 300.0
+# A longer wait is reported.
+_SILENT_S = 1.0
 # An engine that reports no rate has begun after so long, or has failed.
 _FIRST_IO_S = 15.0
 
@@ -62,6 +64,9 @@ class TrialDrill:
         is no LeadlineError: a defect."""
         self._ended.set()
         self._started.set()
+        self._thread.join(_SILENT_S)
+        if self._thread.is_alive():
+            self._run.observe(Noted(message="waits until the event is undone and the system whole"))
         self._thread.join()
         self._lines.close()
         if self._defect is not None:
