@@ -90,8 +90,8 @@ class DrilledTrial:
     (None: not within the bound, or no Ceph cluster). `longest_gap_s` is the longest time without a
     completed I/O since the event began, at most ROW_S too long; it began at `gap_begin_s`.
     `back_s`: from then on the rate was at least `floor_iops`; None where it was not back in the
-    trial. `lost_ios` are those missing from the rate before until then. `recovered_bytes` moved in
-    recovery; None without samples.
+    trial. `lost_ios` are those missing from the rate before until then, in the seconds below
+    `floor_iops`. `recovered_bytes` moved in recovery; None without samples.
     """
 
     trial: str
@@ -287,7 +287,7 @@ def drill_of(
         longest_gap_s=longest_gap_s,
         gap_begin_s=gap_begin_s,
         back_s=back_s,
-        lost_ios=sum(mean - second.iops for second in after[:until]),
+        lost_ios=sum(mean - second.iops for second in after[:until] if second.iops < floor_iops),
         recovered_bytes=_bytes(recovery) if recovery else None,
         seconds=seconds,
         recovery=recovery,

@@ -23,12 +23,12 @@ class MeanOutput(Output):
 
 class PhaseMeanOutput(Output):
     """`name` is `before`, `during`, `recovery` or `after`. `ratio` is the rate divided by that
-    before. `latency_p99` (seconds) is that of all trials' I/Os together, null with too few."""
+    before. `latency_p99_s` is that of all trials' I/Os together, null with too few."""
 
     name: str
     iops: MeanOutput
     ratio: MeanOutput
-    latency_p99: float | None = Field(validation_alias="latency_p99_s")
+    latency_p99_s: float | None
 
 
 class DrillPhaseOutput(Output):
@@ -38,15 +38,15 @@ class DrillPhaseOutput(Output):
     begin_s: float
     end_s: float
     iops: float
-    latency_p99: float | None = Field(validation_alias="latency_p99_s")
+    latency_p99_s: float | None
 
 
 class DrillSecondOutput(Output):
-    """One second from `begin_s` on. `latency_p99` is null with too few I/Os."""
+    """One second from `begin_s` on. `latency_p99_s` is null with too few I/Os."""
 
     begin_s: int
     iops: float
-    latency_p99: float | None = Field(validation_alias="latency_p99_s")
+    latency_p99_s: float | None
 
 
 class RecoverySampleOutput(Output):

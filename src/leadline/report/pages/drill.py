@@ -110,7 +110,8 @@ def _sentences(cell: DrilledCell) -> Iterator[str]:
         yield f"{name}: the cluster was whole after {whole}."
     for phase in cell.phases:
         if phase.name is PhaseName.RECOVERY and phase.ratio.value is not None:
-            yield f"{name}: during recovery the rate changed by {change_text(phase.ratio.value)}."
+            change = _with_interval(phase.ratio, change_text)
+            yield f"{name}: during recovery the rate changed by {change}."
     if cell.lost_s.value is not None and cell.lost_s.value > 0:
         lost = _with_interval(cell.lost_s, format_duration)
         yield f"{name}: the drill cost I/Os worth {lost} of the rate before."
