@@ -153,6 +153,16 @@ GUARD_UNREADABLE = _kind(
     Exit.NOT_READY,
     "A limit of the plan's guard has no reading before the run: no answer, no sample or no number.",
 )
+DRILL_NOT_CONSENTED = _kind(
+    "drill-not-consented",
+    Exit.WRONG_REQUEST,
+    "A drill would disturb a system without `--allow-drill` naming exactly it.",
+)
+DRILL_FAILED = _kind(
+    "drill-failed",
+    Exit.SYSTEM_FAILED,
+    "The event of a drill could not be begun or undone, or did not happen in its trial.",
+)
 PREFILL_FAILED = _kind(
     "prefill-failed", Exit.SYSTEM_FAILED, "The data to be read could not be written and verified."
 )

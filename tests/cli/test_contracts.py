@@ -86,6 +86,7 @@ def answers(
     told["gate"] = [json.loads(gated.out)]
     monkeypatch.setenv("XDG_CACHE_HOME", str(target / "cache"))
     told["history"] = [one(leadline("history", "--format", "json"))]
+    told["drill"] = [one(leadline("drill", "@latest", "--format", "json"))]
     told["layers"] = [one(leadline("layers", "@latest", "--format", "json"))]
     inventory = RECORDED.parent / "ceph-multi-az"
     told["predict"] = [one(leadline("predict", "--from-inventory", inventory, "--format", "json"))]

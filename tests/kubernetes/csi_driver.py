@@ -140,7 +140,9 @@ def running(cluster: Cluster) -> Iterator[None]:
 
 def _volumes(cluster: Cluster) -> list[str]:
     items = cluster.request("/api/v1/persistentvolumes")["items"]
-    drivers = {item["metadata"]["name"]: item["spec"].get("csi", {}).get("driver") for item in items}
+    drivers = {
+        item["metadata"]["name"]: item["spec"].get("csi", {}).get("driver") for item in items
+    }
     return [name for name, driver in drivers.items() if driver == DRIVER]
 
 

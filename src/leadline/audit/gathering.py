@@ -24,7 +24,8 @@ from leadline.audit.execution import Execution
 from leadline.audit.latencies import mean_s
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.status import ClusterSample
+from leadline.formats.ceph.status import ClusterSample, MissedSample
+from leadline.formats.drill import DrillMark
 from leadline.formats.result import FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
@@ -241,11 +242,18 @@ def _trial_evidence(
         output=stored.output,
         execution=execution,
         windows=read(lambda: stored.iops_windows),
-        cluster=read(lambda: stored.cluster),
+        cluster=read(lambda: _undisturbed(stored)),
         machines=read(lambda: stored.resources),
         stream=read(lambda: stored.zfs_stream),
         lifecycle=read(lambda: stored.volume_lifecycle),
     )
+
+
+def _undisturbed(stored: StoredTrial) -> tuple[ClusterSample | MissedSample, ...]:
+    """The samples of the cluster, in a drill those before its event. Raises FormatError."""
+    begin = next((mark.at for mark in stored.drill if isinstance(mark, DrillMark)), None)
+    # Times in UTC of one form sort as texts.
+    return tuple(sample for sample in stored.cluster if begin is None or sample.at < begin)
 
 
 def _first_samples(run: Run) -> Mapping[str, ClusterSample]:

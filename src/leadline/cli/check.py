@@ -12,6 +12,7 @@ import click
 from leadline.cli.options import format_option, plan_options, power_of, runs_option
 from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit
+from leadline.plan.drill_rules import drill_consents, plan_drill
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.faults import nearest_word
 from leadline.plan.footprint import shared_layouts, target_footprint
@@ -116,6 +117,13 @@ def describe(plan: Plan, power: Power | None = None) -> str:
     lines += describe_groups(plan)
     if plan.guard is not None:
         lines += _describe_guard(plan, plan.guard)
+    drill = plan_drill(plan)
+    if drill is not None:
+        lines.append(
+            f"drill: {drill.event} after {format_duration(drill.after)} of each trial, for "
+            f"{format_duration(drill.lasts)}"
+        )
+        lines += [f"drill: needs --allow-drill {name}" for name in drill_consents(plan)]
     for (cluster, pool), layout in shared_layouts(plan).items():
         parts = ", ".join(
             f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()

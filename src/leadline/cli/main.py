@@ -37,6 +37,7 @@ VERBS = {
     "predict": "Forecast a change, with its error; compare a result with what was expected.",
     "settings": "Show what each setting of a run buys and costs; recommend a set, with commands.",
     "layers": "Show where the I/O goes: what each layer below a target did, and why.",
+    "drill": "Show what an event during a run (a lost OSD, host, zone or link) cost the clients.",
     "recommend": "Say which target to use for databases, backups ..., why, and what it costs.",
     "report": "Write a run as a page (HTML), Markdown, JSON or CSV.",
     "site": "Write a folder of runs as a static site: index, run pages, comparisons.",

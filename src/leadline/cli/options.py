@@ -211,6 +211,11 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
     )
 
 
+def drill_option(text: str) -> Callable[[Command], Command]:
+    """`--allow-drill`, with its help."""
+    return click.option("--allow-drill", multiple=True, metavar="SYSTEM", help=text)
+
+
 def this_session() -> Session:
     """Return the record of a session that begins now."""
     return Session(

@@ -19,6 +19,7 @@ from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
 from leadline.cli.check import describe_groups
 from leadline.cli.options import (
+    drill_option,
     format_option,
     plan_options,
     power_of,
@@ -51,12 +52,14 @@ from leadline.runner.trial import now, within_budget
 from leadline.settings.open import Parameters
 from leadline.settings.states import States, used_settings
 from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
+from leadline.targets.drill import DRILL, check_drills, open_events
 from leadline.targets.open import (
     LAB,
     check_consents,
     check_restarts,
     open_targets,
     remove_leftovers,
+    undo_drills,
 )
 from leadline.targets.preview import preview_location
 from leadline.text import count_text, visible
@@ -87,6 +90,7 @@ _MOST_FAILURES = 4
     metavar="DEVICE",
     help="Consent also where it carries a filesystem, partition table or other signature.",
 )
+@drill_option("Consent to the drill of the plan on this cluster (or target outside of clusters).")
 @click.option(
     "--restart-daemons",
     "restart",
@@ -164,6 +168,9 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
         echo_rendered(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
+    check_drills(loaded, options.allow_drill)
+    if resume is not None:
+        _undo_drills(find_run(resume, runs), options.allow_drill)
     session = this_session()
     brought_up: list[Lab] = []
 
@@ -192,6 +199,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             overwrite=options.overwrite,
             note=note,
         )
+        events = open_events(loaded, clusters)
         guard = _guard(loaded, clusters, stop, observe)
         if guard is not None:
             guard.require()
@@ -241,6 +249,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                     guard=guard,
                     take_look=_take_look,
                     states=states,
+                    events=events,
                 )
             )
         finally:
@@ -300,6 +309,7 @@ class RunOptions:
     destroy: tuple[str, ...]
     overwrite: tuple[str, ...]
     restart: tuple[str, ...]
+    allow_drill: tuple[str, ...]
     dry_run: bool
     replay: Path | None
 
@@ -401,6 +411,21 @@ def _reopened(run: Run, targets: Sequence[PreparedTarget], session: Session) -> 
     for sentence in (*done, *problems):
         echo_line(f"note: {sentence}", err=True)
     return writer
+
+
+def _undo_drills(run: Run, allowed: Sequence[str]) -> None:
+    """Undo what a killed session left in force, before its clusters are opened: a lab that lacks
+    OSDs is not. Raises LeadlineError(`left-behind`)."""
+    if not any(created.path.startswith(DRILL) for created in run.left_behind):
+        return
+    with RunWriter.tidying(run.path) as writer:
+        done, problems = undo_drills(run, writer, allowed)
+    for sentence in done:
+        echo_line(f"note: {sentence}", err=True)
+    if problems:
+        raise LeadlineError(
+            errors.LEFT_BEHIND, "the drill of a killed session is still in force", context=problems
+        )
 
 
 def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from leadline.metrics import MARGIN
+from leadline.plan.drill import Drill
 from leadline.plan.expectations import Expectation
 from leadline.plan.guard import Guard
 from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
@@ -371,7 +372,7 @@ class PlanDocument(Model):
     """A plan file. `labels` are those of every target: what sets this run apart from others.
     `matrix` multiplies targets and workloads, `settings` measures each target in further states by
     `design`, `budget` limits what is held at the same time, `guard` protects a system that other
-    people use."""
+    people use, `drill` is an event in every trial."""
 
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
@@ -384,6 +385,7 @@ class PlanDocument(Model):
     design: Design = Design.ONE_AT_A_TIME
     budget: BudgetDocument | None = None
     guard: Guard | None = None
+    drill: Drill | None = None
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
     workloads: tuple[WorkloadDocument, ...] = ()

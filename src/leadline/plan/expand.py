@@ -63,7 +63,11 @@ def expand(
     workloads = [(item, with_levels(item, layers, job_files)) for item, layers in asked]
 
     cells = tuple(
-        models.Cell(target=target.name, workload=workload, level=level)
+        models.Cell(
+            target=target.name,
+            workload=workload.model_copy(update={"drill": document.drill}),
+            level=level,
+        )
         for target, base in ((one.target, one.name) for one in found)
         for item, levels in workloads
         if _is_for(item, base)

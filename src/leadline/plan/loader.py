@@ -43,6 +43,8 @@ from leadline.plan.document import (
     TargetDocument,
     WorkloadDocument,
 )
+from leadline.plan.drill import Drill, DrillCommand, DrillEvent
+from leadline.plan.drill_rules import drill_faults
 from leadline.plan.expand import expand
 from leadline.plan.faults import (
     Fault,
@@ -314,7 +316,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     found = (small_volumes, mixed_lifecycles, unfit_sharing, over_budget)
     for name, sentence in (pair for rule in found for pair in rule(plan)):
         faults.add(("targets", entry[name]), sentence)
-    for place, sentence in (*unfit_runners(plan), *guard_faults(plan), *stop_faults(plan)):
+    found_at = (unfit_runners, guard_faults, drill_faults, stop_faults)
+    for place, sentence in (pair for rule in found_at for pair in rule(plan)):
         faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
@@ -338,15 +341,23 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
-    return document.model_copy(
-        update={
-            "clusters": clusters,
-            "guard": _located_guard(document.guard, base),
-            "settings": {
-                name: _located_setting(setting, base) for name, setting in document.settings.items()
-            },
-        }
-    )
+    update = {
+        "clusters": clusters,
+        "guard": _located_guard(document.guard, base),
+        "drill": _located_drill(document.drill, base),
+        "settings": {
+            name: _located_setting(setting, base) for name, setting in document.settings.items()
+        },
+    }
+    return document.model_copy(update=update)
+
+
+def _located_drill(drill: Drill | None, base: Path) -> Drill | None:
+    if drill is None or drill.event.command is None:
+        return drill
+    folder = str((base / Path(drill.event.command.folder).expanduser()).absolute())
+    command = drill.event.command.model_copy(update={"folder": folder})
+    return drill.model_copy(update={"event": DrillEvent(command=command)})
 
 
 def _located_setting(setting: Setting, base: Path) -> Setting:
@@ -448,6 +459,9 @@ def _keys_at(path: KeyPath) -> list[str]:
         "budget": BudgetDocument,
         "guard": Guard,
         "prometheus": PrometheusLimit,
+        "drill": Drill,
+        "event": DrillEvent,
+        "command": DrillCommand,
         "detect": DetectDocument,
         "stop": StopDocument,
         "lab": LabDocument,

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from leadline.metrics import Metric, Op
+from leadline.plan.drill import Drill
 from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.guard import Guard
@@ -245,7 +246,8 @@ class Workload(Model):
 
     `clients` are concurrent load generators, each with data of its own; 0 is the default of the
     target: one, on a StorageClass one for each volume. `neighbours` further load generators run the
-    workload `neighbour` at the same time; their figures do not count."""
+    workload `neighbour` at the same time; their figures do not count. `drill` is an event in the
+    middle of each trial."""
 
     name: Name
     description: str = ""
@@ -259,6 +261,7 @@ class Workload(Model):
     clients: int = Field(default=0, ge=0, le=1024)
     neighbours: int = Field(default=0, ge=0, le=1024)
     neighbour: Phase | None = None
+    drill: Drill | None = Field(default=None, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _neighbours(self) -> Self:

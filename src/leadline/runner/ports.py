@@ -305,6 +305,31 @@ class System(Protocol):
         could not be removed. Never raises."""
 
 
+class Event(Protocol):
+    """The event of a drill on one system."""
+
+    def require_whole(self) -> None:
+        """Raise LeadlineError where the system is not whole before the event."""
+
+    def begin(self, journal: Journal) -> None:
+        """Record the event, then begin it. Raises LeadlineError."""
+
+    def undo(self, journal: Journal) -> None:
+        """Undo the event; no effect where none is in force. Raises LeadlineError."""
+
+    @property
+    def heals(self) -> bool:
+        """Whether the system reports its own health."""
+
+    def missing(self) -> tuple[str, ...]:
+        """What the system lacks to be as before the event; empty where it is whole, or where its
+        health is unknown. Raises LeadlineError."""
+
+    def leave(self, journal: Journal) -> tuple[str, ...]:
+        """Undo an event that is still in force; sentences about what the system lacks since an
+        event. Never raises."""
+
+
 class Watch(Protocol):
     """Records the system under test in a trial's folder while the trial runs."""
 

@@ -7,8 +7,8 @@ that the plan gives it, `inspect_targets` raises every refusal before anything i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from leadline.archive.reader import Run
 from leadline.archive.records import Look
@@ -20,7 +20,15 @@ from leadline.plan.groups import planned_groups
 from leadline.plan.models import Cell, JobFile, LeftOut, Plan, Trial, Workload
 from leadline.runner.events import Observer, StopRequest
 from leadline.runner.guard import RunGuard
-from leadline.runner.ports import Engine, Engines, Journal, Location, System, TargetAdapter
+from leadline.runner.ports import (
+    Engine,
+    Engines,
+    Event,
+    Journal,
+    Location,
+    System,
+    TargetAdapter,
+)
 from leadline.settings.states import States
 
 
@@ -84,7 +92,8 @@ class PreparedTarget:
 class RunRequest:
     """The trials `to_do` of a plan, the targets that they need, and where their records go.
     `take_look` tests the comparisons of a plan that ends when they are decided, `states` brings
-    running systems into the states of a plan with settings."""
+    running systems into the states of a plan with settings, `events` are those of a drill by
+    target."""
 
     plan: Plan
     to_do: Sequence[Trial]
@@ -97,6 +106,7 @@ class RunRequest:
     guard: RunGuard | None = None
     take_look: Callable[[Run], Look] | None = None
     states: States | None = None
+    events: Mapping[str, Event] = field(default_factory=dict)
 
     def admit(self, takes_s: float) -> bool:
         """Wait until the guard lets work of `takes_s` seconds begin; False where the run stops."""

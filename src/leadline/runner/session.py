@@ -280,7 +280,9 @@ class _Session:
         """Restore settings, release every target and what served all of them; sentences about what
         is left."""
         request = self._request
-        left: list[str] = []
+        # Without the OSDs that a drill stopped, an image cannot be removed.
+        events = dict.fromkeys(request.events.values())
+        left = [sentence for event in events for sentence in event.leave(request.writer)]
         if request.states is not None:
             left += request.states.leave(request.writer.path.name, request.writer)
         left += [sentence for target in request.targets for sentence in target.adapter.release()]

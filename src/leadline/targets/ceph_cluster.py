@@ -22,7 +22,7 @@ from leadline.formats.watch_records import Role
 from leadline.inventory.ceph.model import CephInventory, unfit
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.cluster import Lab, bring_up, open_lab
-from leadline.lab.state import labs_folder
+from leadline.lab.state import labs_folder, require_state
 from leadline.lab.up import measure_round_trips
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan
@@ -90,6 +90,28 @@ class OpenCluster:
     def _guarding(self) -> Connection:
         """As `_watching`: the guard must not wait for other commands."""
         return Connection(self.access, timeout_s=_COMMAND_S)
+
+    @cached_property
+    def _drilling(self) -> Connection:
+        """As `_watching`: the event of a drill must not wait for other commands."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    def find_missing(self, osds_in: int = 0) -> tuple[int, tuple[str, ...]]:
+        """The number of OSDs that are in, and what the cluster lacks to be whole: OSDs that are
+        down, of those that are in and of `osds_in` at least, and PGs that are not active+clean.
+        Raises LeadlineError."""
+        status = self._drilling.mon_json("status")
+        osds = status["osdmap"].get("osdmap", status["osdmap"])  # nested until Nautilus
+        wanted = max(osds_in, osds["num_in_osds"])
+        found = []
+        if osds["num_up_osds"] < wanted:
+            found.append(f"{osds['num_up_osds']} of {wanted} OSDs are up")
+        found += [
+            f"{state['count']} PGs are {state['state_name']}"
+            for state in status["pgmap"].get("pgs_by_state", ())
+            if not {"active", "clean"} <= set(state["state_name"].split("+"))
+        ]
+        return osds["num_in_osds"], tuple(found)
 
     def health(self) -> tuple[str, dict[str, str]]:
         """The status of the cluster's health, and the message of each check that is not muted."""
@@ -179,6 +201,13 @@ class OpenCluster:
             )
             for path in measured
         )
+
+    def reload_lab(self) -> None:
+        """Read the state of the lab again, after its daemons were started anew. Raises
+        LeadlineError."""
+        if self.lab is not None:
+            folder = self.lab.folder
+            self.lab = replace(self.lab, state=require_state(folder.name, folder.parent))
 
     def use_journal(self, journal: Journal) -> None:
         """Set the journal that records changes before they are made."""
@@ -271,7 +300,7 @@ class OpenCluster:
 
     def close(self) -> None:
         """Close all connections and remove temporary files."""
-        for name in ("connection", "_watching", "_counting", "_guarding"):
+        for name in ("connection", "_watching", "_counting", "_guarding", "_drilling"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         for shell in self._shells.values():

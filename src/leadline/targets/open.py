@@ -27,6 +27,7 @@ from leadline.settings.states import restore_unrestored
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
 from leadline.targets.ceph_cluster import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.device import DeviceTarget
+from leadline.targets.drill import DRILL, undo_leftover
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DirectoryTarget, remove_folder
@@ -163,15 +164,42 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
             )
 
 
-def remove_leftovers(run: Run, journal: RunWriter) -> tuple[list[str], list[str]]:
+def undo_drills(
+    run: Run, journal: RunWriter, allowed: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Undo the events of drills that a killed session of `run` left in force; a user's own command
+    only on a system that is `allowed`. Returns sentences as `remove_leftovers`."""
+    done: list[str] = []
+    problems: list[str] = []
+    for created in run.left_behind:
+        if not created.path.startswith(DRILL):
+            continue
+        found = undo_leftover(created, allowed)
+        if found:
+            problems += found
+        else:
+            journal.note_removed(created)
+            done.append(f"undid the drill of a killed session: {created.path.removeprefix(DRILL)}")
+    return done, problems
+
+
+def remove_leftovers(
+    run: Run, journal: RunWriter, allowed: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
     """End the load, restore settings and remove what a killed session of `run` left on its targets,
-    by the run's tokens.
+    by the run's tokens; drills as `undo_drills`, before all else.
 
     Returns sentences about what was done, and about what failed.
     """
     end_abandoned(run.path / STAGING)
-    done, problems = _restore_settings(run, journal) if run.unrestored else ([], [])
+    done, problems = undo_drills(run, journal, allowed)
+    if run.unrestored:
+        restored, kept = _restore_settings(run, journal)
+        done += restored
+        problems += kept
     for created in run.left_behind:
+        if created.path.startswith(DRILL):
+            continue
         found = _removed(run.plan, created)
         if found:
             problems += found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.drill import DrillOutput
 from leadline.report.answers.gate import GateOutput
 from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.layers import LayersOutput
@@ -29,6 +30,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditOutput,
     "check": CheckOutput,
     "compare": CompareOutput,
+    "drill": DrillOutput,
     "gate": GateOutput,
     "history": HistoryOutput,
     "import": ImportOutput,

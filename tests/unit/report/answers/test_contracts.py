@@ -36,6 +36,7 @@ from leadline.plan.target_url import VolumeMode
 from leadline.planning.draft import Draft, DraftTarget, LeftOut, Load
 from leadline.report.answers import run as contracts
 from leadline.report.answers.comparison import compare_output
+from leadline.report.answers.drill import drill_output
 from leadline.report.answers.gate import gate_output
 from leadline.report.answers.history import HistoryAskedOutput, history_output
 from leadline.report.answers.layers import layers_output
@@ -54,6 +55,7 @@ from leadline.report.answers.systems import (
     plan_output,
 )
 from leadline.run_index import read_archive
+from tests.unit.analysis.drilled import drilled_cell
 from tests.unit.analysis.layers.streams import stack, stream_run
 from tests.unit.analysis.settings_runs import some_study
 from tests.unit.inventory.conftest import dumps_of
@@ -92,6 +94,7 @@ def outputs(
         "audit": contracts.audit_output(run, findings),
         "check": contracts.check_output(run.plan),
         "compare": compare_output(compare(*sides, by=By.RUN), "the same"),
+        "drill": drill_output("r", [drilled_cell()]),
         "gate": gate_output(
             decide(
                 Policy.model_validate({"rules": [{"limit": "iops < -10%"}]}),
