@@ -199,8 +199,8 @@ def with_repeats(plan: models.Plan, repeats: Sequence[int]) -> models.Plan:
 
 def _states(plan: Plan, cells: Sequence[int]) -> list[Hashable]:
     """The state of a running system that each of these cells needs."""
-    found = {name: plan.applied(name) for name in {plan.cells[cell].target for cell in cells}}
     names = [plan.cells[cell].target for cell in cells]
+    found = {name: plan.applied(name) for name in dict.fromkeys(names)}
     return [
         (plan.target(name).cluster, *found[name].items()) if found[name] else () for name in names
     ]
