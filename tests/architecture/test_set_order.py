@@ -1,12 +1,11 @@
 """No order of a set shows. The hash of a string differs from process to process, and with it the
-order of a set of strings: an answer that follows it differs too, and `verify` finds a difference."""
+order of a set of strings: an answer that follows it differs too, and `verify` reports that."""
 
 from __future__ import annotations
 
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 

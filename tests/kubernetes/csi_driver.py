@@ -41,8 +41,8 @@ def _commands(cluster: Cluster) -> dict[str, list[str]]:
     at, kubeconfig = cluster.folder, f"--kubeconfig={cluster.kubeconfig()}"
     socket = at / "csi.sock"
     address = f"--csi-address={socket}"
-    # The sidecars' own: 5 requests a second, and waits before another attempt that grow from a second
-    # to five minutes. external-attacher needs one when it removes the finalizer of a volume by its
+    # The sidecars' own: 5 requests a second, and waits before another attempt that grow from one
+    # second to five minutes. external-attacher needs one when it removes the finalizer of a volume by its
     # place in the list and another finalizer has just gone ("error in our request", status 422).
     retries = ("--retry-interval-start=200ms", "--retry-interval-max=2s")
     usual = (kubeconfig, *parts.API_RATE, *retries)
@@ -140,7 +140,9 @@ def running(cluster: Cluster) -> Iterator[None]:
 
 def _volumes(cluster: Cluster) -> list[str]:
     items = cluster.request("/api/v1/persistentvolumes")["items"]
-    drivers = {item["metadata"]["name"]: item["spec"].get("csi", {}).get("driver") for item in items}
+    drivers = {
+        item["metadata"]["name"]: item["spec"].get("csi", {}).get("driver") for item in items
+    }
     return [name for name, driver in drivers.items() if driver == DRIVER]
 
 

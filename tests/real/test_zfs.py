@@ -28,7 +28,7 @@ from leadline.targets import zfs_daemon
 from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
-from tests.real.zfs_here import answers, left_here, pool_on_file, tokens
+from tests.real.zfs_here import left_here, pool_on_file, tokens
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.usefixtures("only_zfs")]
 
