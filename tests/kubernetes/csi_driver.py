@@ -42,8 +42,8 @@ def _commands(cluster: Cluster) -> dict[str, list[str]]:
     socket = at / "csi.sock"
     address = f"--csi-address={socket}"
     # The sidecars' own: 5 requests a second, and waits before another attempt that grow from one
-    # second to five minutes. external-attacher needs one when it removes the finalizer of a volume by its
-    # place in the list and another finalizer has just gone ("error in our request", status 422).
+    # second to five minutes. external-attacher removes the finalizer of a volume by its place in
+    # the list and tries again where another finalizer has just gone (status 422).
     retries = ("--retry-interval-start=200ms", "--retry-interval-max=2s")
     usual = (kubeconfig, *parts.API_RATE, *retries)
     registry = at / "kubelet" / "plugins_registry"
