@@ -69,8 +69,7 @@ test-kubernetes:
 check:
 	uv run --frozen ruff check .
 	uv run --frozen ruff format --check .
-	uv run --frozen mypy
-	uv run --frozen mypy --explicit-package-bases tests/real tests/kubernetes benchmarks
+	uv run --frozen mypy --explicit-package-bases src/leadline tests/real tests/kubernetes benchmarks
 	uv run --frozen lint-imports
 	uv run --frozen vulture src scripts/vulture_whitelist.py
 
