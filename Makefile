@@ -40,12 +40,13 @@ test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real
 
 # The files of long tests: to collect all tests takes each worker many seconds of processor time.
-THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|^@given' --include='test_*.py' tests))
+THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|^@given|TEMPLATES' --include='test_*.py' tests))
 SLOW = $(sort $(shell grep -rl 'mark\.slow' --include='test_*.py' tests))
 
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest --hypothesis-profile=thorough -m "(thorough or hypothesis) and not deep" -n 2 $(THOROUGH)
+	uv run --frozen pytest --hypothesis-profile=thorough -n 2 --dist loadfile \
+		-m "(thorough or hypothesis) and not deep" $(THOROUGH)
 
 # Those that need no cluster. The other slow tests are those of `test-ceph`.
 WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \
@@ -68,8 +69,7 @@ test-kubernetes:
 check:
 	uv run --frozen ruff check .
 	uv run --frozen ruff format --check .
-	uv run --frozen mypy
-	uv run --frozen mypy --explicit-package-bases tests/real tests/kubernetes benchmarks
+	uv run --frozen mypy --explicit-package-bases src/leadline tests/real tests/kubernetes benchmarks
 	uv run --frozen lint-imports
 	uv run --frozen vulture src scripts/vulture_whitelist.py
 

@@ -44,6 +44,11 @@ EDGES = (
     "names-run", "names-comparison",
 )  # fmt: skip
 KINDS = (*SITE, *VERBS, *STUDIES, *EDGES)
+# The same, of which those that have the template of another are left to `make test-thorough`.
+TEMPLATES = (
+    *(kind for kind in KINDS if kind not in EDGES),
+    *(pytest.param(kind, marks=pytest.mark.thorough) for kind in EDGES),
+)
 
 
 def make_pages(folder: Path) -> dict[str, Path]:

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,13 @@ VERBS = {
 """The verbs that show a run, with arguments."""
 
 
+def first(always: tuple[Any, ...], rest: Iterable[Any]) -> list[Any]:
+    """Cases, of which only the first are in `make test`: all others have the same renderer, and are
+    in `make test-thorough`."""
+    others = (pytest.param(one, marks=pytest.mark.thorough) for one in rest if one not in always)
+    return [*always, *others]
+
+
 def answered(leadline: Leadline, runs: Path, verb: str, form: str) -> str:
     said = leadline(*VERBS[verb], "--runs", runs, "--format", form)
     assert said.status in (0, 1, 6), said.err
@@ -99,7 +106,7 @@ def test_the_terminal_gets_no_hidden_character(leadline: Leadline, runs: Path, v
     answered(leadline, runs, verb, "text")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", first(("show", "compare"), VERBS))
 def test_json_has_the_exact_texts(leadline: Leadline, runs: Path, verb: str) -> None:
     found = set(_strings(json.loads(answered(leadline, runs, verb, "json"))))
     whole = "\n".join(found)
@@ -118,7 +125,9 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-@pytest.mark.parametrize("verb", ["show", "show --trials", "compare", "rank", "scale", "layers"])
+@pytest.mark.parametrize(
+    "verb", first(("show", "layers"), ("show --trials", "compare", "rank", "scale"))
+)
 def test_csv_has_a_cell_for_each_text_and_no_formula(
     leadline: Leadline, runs: Path, verb: str
 ) -> None:
@@ -148,7 +157,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "show --trials"])
+@pytest.mark.parametrize(
+    "verb", first(("show", "compare"), [verb for verb in VERBS if verb != "show --trials"])
+)
 def test_markdown_shows_the_texts_literally_on_github(
     leadline: Leadline, runs: Path, verb: str
 ) -> None:
@@ -187,22 +198,31 @@ class _Page(HTMLParser):
         self.parts.append(data)
 
 
-@pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["run", "comparison"])
-@pytest.mark.parametrize("ending", ["html", "pdf-ready", "md", "json", "csv", "raw.csv"])
-def test_a_report_of_any_form(
-    leadline: Leadline, runs: Path, tmp_path: Path, names: tuple[str, ...], ending: str
-) -> None:
+@pytest.mark.parametrize(
+    "page",
+    first(
+        ("run.html", "comparison.html", "comparison.md", "run.csv", "run.raw.csv"),
+        [
+            f"{name}.{ending}"
+            for name in ("run", "comparison")
+            for ending in ("pdf-ready", "html", "md", "json", "csv", "raw.csv")
+        ],
+    ),
+)
+def test_a_report_of_any_form(leadline: Leadline, runs: Path, tmp_path: Path, page: str) -> None:
+    kind, _, ending = page.partition(".")
+    names = ("one",) if kind == "run" else ("one", "two")
     path = tmp_path / f"page.{ending}"
     said = leadline("report", *names, "--runs", runs, "-o", path)
     assert said.status == 0, said.err
     text = path.read_text("utf-8")
     if ending in ("html", "pdf-ready"):
-        page = _Page()
-        page.feed(text)
-        assert page.scripts == (ending == "html")
-        assert not {name for name in page.attributes if name.startswith("on")}
-        assert "img" not in page.elements
-        shown = " ".join("".join(page.parts).replace("`", "").split())
+        parsed = _Page()
+        parsed.feed(text)
+        assert parsed.scripts == (ending == "html")
+        assert not {name for name in parsed.attributes if name.startswith("on")}
+        assert "img" not in parsed.elements
+        shown = " ".join("".join(parsed.parts).replace("`", "").split())
         names_shown = [squeezed(text).replace("`", "") for text in TEXTS]
         assert [name for name in names_shown if name not in shown] == []
         text = text.replace(_script(text), "")
@@ -221,7 +241,8 @@ def test_a_report_of_any_form(
 
 
 @pytest.mark.parametrize(
-    "verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend", "settings"]
+    "verb",
+    first(("run", "rank"), ("comparison", "scale", "predict", "layers", "recommend", "settings")),
 )
 def test_a_workbook_has_the_texts_as_texts(
     leadline: Leadline, runs: Path, tmp_path: Path, verb: str
@@ -348,7 +369,7 @@ def test_a_plan_takes_every_text_or_names_its_fault(
             assert "targets[0].name" in said.err
 
 
-@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("terminal", first((True,), (False,)))
 def test_a_run_prints_its_progress_literally(
     leadline: Leadline,
     plan_of_texts: tuple[Path, list[str]],

@@ -190,8 +190,8 @@ def _disk_pool() -> Manifest:
 
 
 def manifests(programs: Path) -> list[Manifest]:
-    """Every CustomResourceDefinition, from the files below `programs`/crds. They are parsed once for
-    all clusters, which takes seconds, and kept as JSON next to the programs."""
+    """Every CustomResourceDefinition, from the files below `programs`/crds. They are parsed once,
+    which takes seconds, and kept as JSON next to the programs."""
     code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
     kept = programs / f"crds-{code}.json"
     if not kept.exists():

@@ -41,9 +41,9 @@ def _commands(cluster: Cluster) -> dict[str, list[str]]:
     at, kubeconfig = cluster.folder, f"--kubeconfig={cluster.kubeconfig()}"
     socket = at / "csi.sock"
     address = f"--csi-address={socket}"
-    # The sidecars' own: 5 requests a second, and waits before another attempt that grow from a second
-    # to five minutes. external-attacher needs one when it removes the finalizer of a volume by its
-    # place in the list and another finalizer has just gone ("error in our request", status 422).
+    # The sidecars' own: 5 requests a second, and waits before another attempt that grow from one
+    # second to five minutes. external-attacher removes the finalizer of a volume by its place in
+    # the list and tries again where another finalizer has just gone (status 422).
     retries = ("--retry-interval-start=200ms", "--retry-interval-max=2s")
     usual = (kubeconfig, *parts.API_RATE, *retries)
     registry = at / "kubelet" / "plugins_registry"

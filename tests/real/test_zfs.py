@@ -30,7 +30,7 @@ from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
 from tests.real.zfs_here import left_here, pool_on_file, tokens
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.usefixtures("only_zfs")]
 
 SHORT = "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
 # A busy machine may take long to write back at the end.

@@ -27,7 +27,7 @@ from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
 from tests.real.zfs_here import answers, pool_on_file
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("only_zfs")]
 Process = Callable[..., Ended]
 PLAN = """
 leadline: 1
