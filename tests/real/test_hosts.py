@@ -438,7 +438,7 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts, tmp_pat
         (folder / "leadline.c2.0.dat").write_bytes(b"x")
     journal = Journal()
     journal.entries += left
-    run: Any = SimpleNamespace(path=tmp_path, left_behind=left, plan=None)
+    run: Any = SimpleNamespace(path=tmp_path, left_behind=left, unrestored=(), plan=None)
     removed, problems = remove_leftovers(run, journal)
     assert removed == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []

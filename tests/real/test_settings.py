@@ -8,23 +8,32 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from leadline import errors
 from leadline.archive.reader import Run
-from leadline.archive.records import SettingStep, TrialStatus
+from leadline.archive.records import SettingChange, SettingStep, TrialStatus
 from leadline.archive.runs import list_runs
 from leadline.connect.ceph import CommandFailed, Connection
+from leadline.connect.ssh import CONFIG
+from leadline.errors import LeadlineError
 from leadline.lab.state import lab_access
+from leadline.plan.loader import Overrides, load_plan
 from leadline.settings.ceph import MARK
+from leadline.settings.open import Parameters
+from leadline.settings.states import States
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
+from tests.real.ssh_hosts import SshHosts, short_folder
 
 pytestmark = pytest.mark.real
 Process = Callable[..., Ended]
@@ -281,3 +290,75 @@ def test_a_resumed_run_restores_before_it_goes_on(
     assert run.unrestored == ()
     assert {trial.record.status for trial in run.trials} == {TrialStatus.COMPLETED}
     assert process("verify", run.path).status == 0
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
+    folder = short_folder()
+    made = SshHosts(folder)
+    monkeypatch.setenv(CONFIG, str(made.config))
+    yield made
+    made.close()
+    shutil.rmtree(folder)
+
+
+def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
+    hosts: SshHosts, tmp_path: Path
+) -> None:
+    hosts.start("a")
+    there = tmp_path / "value"
+    there.write_text("5\n")
+    for names, reached in ((["a"], True), (["a", "nowhere.invalid"], False)):
+        level = {"host_file": {"path": str(there), "hosts": names, "values": [1]}}
+        keys = {"clusters": {}, "targets": [f"dir:{tmp_path}"]}
+        plan = load_plan(plan_file(tmp_path, "", {"level": level}, **keys), Overrides())
+        parameters = Parameters(plan, no_cluster, no_cluster)
+        journal: list[SettingChange] = []
+        states = States(plan, parameters.find)
+        noting = SimpleNamespace(note_change=journal.append)
+        try:
+            if not reached:
+                with pytest.raises(LeadlineError, match=r"nowhere\.invalid"):
+                    states.require()
+                continue
+            states.require()
+            states.enter(plan.targets[1], "run", noting, lambda: None)
+            assert there.read_text() == "1\n"
+            assert states.leave("run", noting) == ()
+            assert there.read_text() == "5\n"
+            assert journal[-1].step is SettingStep.RESTORED
+        finally:
+            states.unlock()
+            parameters.close()
+
+
+def no_cluster(name: str) -> Any:
+    raise AssertionError(f"no cluster is needed, and {name!r} is asked")
+
+
+@pytest.mark.slow
+def test_an_osd_that_does_not_come_back_refuses_the_state_within_a_bound(
+    lab: str, ceph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadline.settings.ceph.SETTLED_WITHIN_S", 3.0)
+    before = dump(ceph)
+    plan = load_plan(plan_file(tmp_path, lab, {"mclock": SETTINGS["mclock"]}), Overrides())
+    journal: list[SettingChange] = []
+    noting = SimpleNamespace(note_change=journal.append)
+    states = States(plan, Parameters(plan, lambda name: ceph, no_cluster).find)
+    states.require()
+    try:
+        ceph.mon("osd set", key="noup")
+        ceph.mon("osd down", ids=["0"])
+        with pytest.raises(LeadlineError) as raised:
+            states.enter(plan.targets[1], "run", noting, lambda: None)
+        assert raised.value.kind is errors.SETTING_NOT_APPLIED
+        assert "osd.0 is down" in raised.value.context
+        assert dump(ceph) == before
+        assert states.leave("run", noting) == ()
+        assert mark(ceph) == ""
+    finally:
+        states.unlock()
+        ceph.mon("osd unset", key="noup")
+        wait_for(lambda: ceph.mon_json("status")["osdmap"]["num_up_osds"] == 3)
+        wait_for(lambda: ceph.mon_json("health")["status"] == "HEALTH_OK", 120.0)
