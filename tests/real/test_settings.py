@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from leadline.archive.reader import Run
 from leadline.archive.records import SettingChange, SettingStep, TrialStatus
 from leadline.archive.runs import list_runs
 from leadline.connect.ceph import CommandFailed, Connection
-from leadline.connect.ssh import CONFIG
 from leadline.errors import LeadlineError
 from leadline.lab.state import lab_access
 from leadline.plan.loader import Overrides, load_plan
@@ -33,7 +31,7 @@ from leadline.settings.open import Parameters
 from leadline.settings.states import States
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
-from tests.real.ssh_hosts import SshHosts, short_folder
+from tests.real.ssh_hosts import SshHosts
 
 pytestmark = pytest.mark.real
 Process = Callable[..., Ended]
@@ -290,16 +288,6 @@ def test_a_resumed_run_restores_before_it_goes_on(
     assert run.unrestored == ()
     assert {trial.record.status for trial in run.trials} == {TrialStatus.COMPLETED}
     assert process("verify", run.path).status == 0
-
-
-@pytest.fixture
-def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
-    folder = short_folder()
-    made = SshHosts(folder)
-    monkeypatch.setenv(CONFIG, str(made.config))
-    yield made
-    made.close()
-    shutil.rmtree(folder)
 
 
 def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
