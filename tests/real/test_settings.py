@@ -262,8 +262,12 @@ def test_kill_9_at_any_moment_is_undone(
 
 
 def test_a_resumed_run_restores_before_it_goes_on(
-    process: Process, started: Callable[..., Any], tmp_path: Path
+    process: Process,
+    started: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     target, value = tmp_path / "target", tmp_path / "value"
     target.mkdir()
     value.write_text("5\n")
@@ -291,8 +295,9 @@ def test_a_resumed_run_restores_before_it_goes_on(
 
 
 def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
-    hosts: SshHosts, tmp_path: Path
+    hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     hosts.start("a")
     there = tmp_path / "value"
     there.write_text("5\n")
@@ -300,16 +305,16 @@ def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
         level = {"host_file": {"path": str(there), "hosts": names, "values": [1]}}
         keys = {"clusters": {}, "targets": [f"dir:{tmp_path}"]}
         plan = load_plan(plan_file(tmp_path, "", {"level": level}, **keys), Overrides())
-        parameters = Parameters(plan, no_cluster, no_cluster)
+        parameters = Parameters(no_cluster, no_cluster)
         journal: list[SettingChange] = []
-        states = States(plan, parameters.find)
+        states = States(parameters.find)
         noting = SimpleNamespace(note_change=journal.append)
         try:
             if not reached:
                 with pytest.raises(LeadlineError, match=r"nowhere\.invalid"):
-                    states.require()
+                    states.require(plan)
                 continue
-            states.require()
+            states.require(plan)
             states.enter(plan.targets[1], "run", noting, lambda: None)
             assert there.read_text() == "1\n"
             assert states.leave("run", noting) == ()
@@ -333,8 +338,8 @@ def test_an_osd_that_does_not_come_back_refuses_the_state_within_a_bound(
     plan = load_plan(plan_file(tmp_path, lab, {"mclock": SETTINGS["mclock"]}), Overrides())
     journal: list[SettingChange] = []
     noting = SimpleNamespace(note_change=journal.append)
-    states = States(plan, Parameters(plan, lambda name: ceph, no_cluster).find)
-    states.require()
+    states = States(Parameters(lambda name: ceph, no_cluster).find)
+    states.require(plan)
     try:
         ceph.mon("osd set", key="noup")
         ceph.mon("osd down", ids=["0"])
