@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.connect.ssh import CONFIG
+from tests.real.ssh_hosts import SshHosts, short_folder
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -122,6 +125,17 @@ def mounted(loop_device: Path, tmp_path: Path) -> Iterator[Path]:
     sh("mount", loop_device, folder)
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
+    """Hosts by ssh, each an sshd of the test's own."""
+    folder = short_folder()
+    made = SshHosts(folder)
+    monkeypatch.setenv(CONFIG, str(made.config))
+    yield made
+    made.close()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,6 @@ from leadline.archive.reader import Run
 from leadline.archive.records import SettingChange, SettingStep, TrialStatus
 from leadline.archive.runs import list_runs
 from leadline.connect.ceph import CommandFailed, Connection
-from leadline.connect.ssh import CONFIG
 from leadline.errors import LeadlineError
 from leadline.lab.state import lab_access
 from leadline.plan.loader import Overrides, load_plan
@@ -33,7 +31,7 @@ from leadline.settings.open import Parameters
 from leadline.settings.states import States
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
-from tests.real.ssh_hosts import SshHosts, short_folder
+from tests.real.ssh_hosts import SshHosts
 
 pytestmark = pytest.mark.real
 Process = Callable[..., Ended]
@@ -264,8 +262,12 @@ def test_kill_9_at_any_moment_is_undone(
 
 
 def test_a_resumed_run_restores_before_it_goes_on(
-    process: Process, started: Callable[..., Any], tmp_path: Path
+    process: Process,
+    started: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     target, value = tmp_path / "target", tmp_path / "value"
     target.mkdir()
     value.write_text("5\n")
@@ -292,19 +294,10 @@ def test_a_resumed_run_restores_before_it_goes_on(
     assert process("verify", run.path).status == 0
 
 
-@pytest.fixture
-def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
-    folder = short_folder()
-    made = SshHosts(folder)
-    monkeypatch.setenv(CONFIG, str(made.config))
-    yield made
-    made.close()
-    shutil.rmtree(folder)
-
-
 def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
-    hosts: SshHosts, tmp_path: Path
+    hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     hosts.start("a")
     there = tmp_path / "value"
     there.write_text("5\n")
@@ -312,16 +305,16 @@ def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
         level = {"host_file": {"path": str(there), "hosts": names, "values": [1]}}
         keys = {"clusters": {}, "targets": [f"dir:{tmp_path}"]}
         plan = load_plan(plan_file(tmp_path, "", {"level": level}, **keys), Overrides())
-        parameters = Parameters(plan, no_cluster, no_cluster)
+        parameters = Parameters(no_cluster, no_cluster)
         journal: list[SettingChange] = []
-        states = States(plan, parameters.find)
+        states = States(parameters.find)
         noting = SimpleNamespace(note_change=journal.append)
         try:
             if not reached:
                 with pytest.raises(LeadlineError, match=r"nowhere\.invalid"):
-                    states.require()
+                    states.require(plan)
                 continue
-            states.require()
+            states.require(plan)
             states.enter(plan.targets[1], "run", noting, lambda: None)
             assert there.read_text() == "1\n"
             assert states.leave("run", noting) == ()
@@ -345,8 +338,8 @@ def test_an_osd_that_does_not_come_back_refuses_the_state_within_a_bound(
     plan = load_plan(plan_file(tmp_path, lab, {"mclock": SETTINGS["mclock"]}), Overrides())
     journal: list[SettingChange] = []
     noting = SimpleNamespace(note_change=journal.append)
-    states = States(plan, Parameters(plan, lambda name: ceph, no_cluster).find)
-    states.require()
+    states = States(Parameters(lambda name: ceph, no_cluster).find)
+    states.require(plan)
     try:
         ceph.mon("osd set", key="noup")
         ceph.mon("osd down", ids=["0"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,7 @@ def test_states_are_as_many_as_counted(sizes: list[int], design: Design) -> None
             {},
             "no cluster 'cc'",
         ),
+        ({"mclock": MCLOCK, "again": deepcopy(MCLOCK)}, {}, "changes the same as the setting 'mclock'"),
         ({"mclock": MCLOCK}, {"budget": {"volumes": 1}}, "a plan with a budget has one state"),
         ({"mclock": MCLOCK}, {"labels": {"mclock": "a"}}, "is the name of a label"),
         (
