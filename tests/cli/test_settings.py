@@ -15,6 +15,12 @@ from leadline.engines.replay import ReplayEngine
 from tests.cli.conftest import ERROR, Leadline
 
 
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Locks and marks of this test alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def value(tmp_path: Path) -> Path:
     path = tmp_path / "value"

@@ -11,7 +11,7 @@ from leadline.analysis.verdicts import Evidence, Judgement, Verdict
 from leadline.findings import Severity
 from leadline.inventory.ceph.model import PoolType
 from leadline.inventory.diff import Difference, Topic
-from leadline.metrics import Metric, Op
+from leadline.metrics import IO_METRICS, Metric, Op
 from leadline.model.io_paths import draw_placement
 
 
@@ -106,7 +106,7 @@ def _figure(row: Row, latency_s: float) -> CellFigure:
                 absence="" if metric in values else "not measured",
                 finding_marks=finding_marks,
             )
-            for metric in Metric
+            for metric in IO_METRICS
         ),
     )
 

@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from leadline.connect.programs import find
+from leadline.connect.ssh import CONFIG
+from tests.real.ssh_hosts import SshHosts, short_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,17 @@ def only_zfs() -> Iterator[None]:
     with Path(program).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
+    """Hosts by ssh, each an sshd of the test's own."""
+    folder = short_folder()
+    made = SshHosts(folder)
+    monkeypatch.setenv(CONFIG, str(made.config))
+    yield made
+    made.close()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

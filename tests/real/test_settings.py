@@ -12,19 +12,26 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from leadline import errors
 from leadline.archive.reader import Run
-from leadline.archive.records import SettingStep, TrialStatus
+from leadline.archive.records import SettingChange, SettingStep, TrialStatus
 from leadline.archive.runs import list_runs
 from leadline.connect.ceph import CommandFailed, Connection
+from leadline.errors import LeadlineError
 from leadline.lab.state import lab_access
+from leadline.plan.loader import Overrides, load_plan
 from leadline.settings.ceph import MARK
+from leadline.settings.open import Parameters
+from leadline.settings.states import States
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
+from tests.real.ssh_hosts import SshHosts
 
 pytestmark = pytest.mark.real
 Process = Callable[..., Ended]
@@ -255,8 +262,12 @@ def test_kill_9_at_any_moment_is_undone(
 
 
 def test_a_resumed_run_restores_before_it_goes_on(
-    process: Process, started: Callable[..., Any], tmp_path: Path
+    process: Process,
+    started: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     target, value = tmp_path / "target", tmp_path / "value"
     target.mkdir()
     value.write_text("5\n")
@@ -281,3 +292,66 @@ def test_a_resumed_run_restores_before_it_goes_on(
     assert run.unrestored == ()
     assert {trial.record.status for trial in run.trials} == {TrialStatus.COMPLETED}
     assert process("verify", run.path).status == 0
+
+
+def test_a_file_of_a_host_by_ssh_and_a_host_that_is_not_reached(
+    hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    hosts.start("a")
+    there = tmp_path / "value"
+    there.write_text("5\n")
+    for names, reached in ((["a"], True), (["a", "nowhere.invalid"], False)):
+        level = {"host_file": {"path": str(there), "hosts": names, "values": [1]}}
+        keys = {"clusters": {}, "targets": [f"dir:{tmp_path}"]}
+        plan = load_plan(plan_file(tmp_path, "", {"level": level}, **keys), Overrides())
+        parameters = Parameters(no_cluster, no_cluster)
+        journal: list[SettingChange] = []
+        states = States(parameters.find)
+        noting = SimpleNamespace(note_change=journal.append)
+        try:
+            if not reached:
+                with pytest.raises(LeadlineError, match=r"nowhere\.invalid"):
+                    states.require(plan)
+                continue
+            states.require(plan)
+            states.enter(plan.targets[1], "run", noting, lambda: None)
+            assert there.read_text() == "1\n"
+            assert states.leave("run", noting) == ()
+            assert there.read_text() == "5\n"
+            assert journal[-1].step is SettingStep.RESTORED
+        finally:
+            states.unlock()
+            parameters.close()
+
+
+def no_cluster(name: str) -> Any:
+    raise AssertionError(f"no cluster is needed, and {name!r} is asked")
+
+
+@pytest.mark.slow
+def test_an_osd_that_does_not_come_back_refuses_the_state_within_a_bound(
+    lab: str, ceph: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadline.settings.ceph.SETTLED_WITHIN_S", 3.0)
+    before = dump(ceph)
+    plan = load_plan(plan_file(tmp_path, lab, {"mclock": SETTINGS["mclock"]}), Overrides())
+    journal: list[SettingChange] = []
+    noting = SimpleNamespace(note_change=journal.append)
+    states = States(Parameters(lambda name: ceph, no_cluster).find)
+    states.require(plan)
+    try:
+        ceph.mon("osd set", key="noup")
+        ceph.mon("osd down", ids=["0"])
+        with pytest.raises(LeadlineError) as raised:
+            states.enter(plan.targets[1], "run", noting, lambda: None)
+        assert raised.value.kind is errors.SETTING_NOT_APPLIED
+        assert "osd.0 is down" in raised.value.context
+        assert dump(ceph) == before
+        assert states.leave("run", noting) == ()
+        assert mark(ceph) == ""
+    finally:
+        states.unlock()
+        ceph.mon("osd unset", key="noup")
+        wait_for(lambda: ceph.mon_json("status")["osdmap"]["num_up_osds"] == 3)
+        wait_for(lambda: ceph.mon_json("health")["status"] == "HEALTH_OK", 120.0)

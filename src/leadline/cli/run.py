@@ -220,7 +220,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                 targets = prepare_targets(loaded, adapters, engines, names)
             inspect_targets(loaded, targets)
             if states is not None:
-                states.require()
+                states.require(loaded)
             writer = RunWriter.create(
                 _new_path(runs, loaded.name),
                 plan=loaded,
@@ -235,7 +235,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             if resume is not None:
                 inspect_targets(loaded, targets)
                 if states is not None:
-                    states.require()
+                    states.require(loaded)
             outcome = run_session(
                 RunRequest(
                     plan=loaded,
@@ -380,11 +380,10 @@ def _states(
         yield None
         return
     parameters = Parameters(
-        plan,
         lambda name: clusters[name].connection,
         lambda name: kubernetes[name].connection,
     )
-    states = States(plan, parameters.find, lambda sentence: observe(Noted(message=sentence)))
+    states = States(parameters.find, lambda sentence: observe(Noted(message=sentence)))
     try:
         yield states
     finally:

@@ -264,11 +264,23 @@ def check_settings(document: PlanDocument, faults: Faults) -> None:
             faults.add(path, f"no target of the plan has a setting of the kind {setting.kind}")
         if setting.name in labels:
             faults.add(path, "is the name of a label or dimension already: choose another name")
+        alike = [
+            other.name
+            for other in settings[: settings.index(setting)]
+            if (other.kind, _place(other)) == (setting.kind, _place(setting))
+        ]
+        if alike:
+            faults.add(path, f"changes the same as the setting {alike[0]!r}: make them one setting")
         sentences = _option_faults(setting, fitting)
         for sentence in sentences:
             faults.add((*path, setting.kind), sentence)
         if setting.cluster:
             _check_cluster(setting, document, faults)
+
+
+def _place(setting: Setting) -> object:
+    """What a setting changes, without its values."""
+    return setting.option or setting.change.model_dump(exclude={"values", "restarts"})
 
 
 def _option_faults(setting: Setting, targets: Sequence[tuple[str, TargetUrl]]) -> list[str]:

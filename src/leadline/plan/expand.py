@@ -459,11 +459,9 @@ def next_cells(plan: Plan, outcomes: Outcomes) -> tuple[Cell, ...]:
 
 def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
     """The plan with more cells, each with as many trials as the others, after the present ones."""
-    added = range(len(plan.cells), len(plan.cells) + len(cells))
-    trials = _later_trials(plan, added, plan.repeats)
-    return plan.model_copy(
-        update={"cells": (*plan.cells, *cells), "trials": (*plan.trials, *trials)}
-    )
+    grown = plan.model_copy(update={"cells": (*plan.cells, *cells)})
+    trials = _later_trials(grown, range(len(plan.cells), len(grown.cells)), plan.repeats)
+    return grown.model_copy(update={"trials": (*plan.trials, *trials)})
 
 
 def add_round(plan: Plan, cells: Sequence[int]) -> Plan:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from leadline.connect.ceph import CommandFailed, Connection
-from leadline.errors import LeadlineError
-from leadline.settings.parameter import Locked, in_use, not_settled
+from leadline.settings.parameter import Locked, not_settled
 
 SETTLED_WITHIN_S = 180.0
 _PAUSE_S = 0.5
@@ -26,38 +25,26 @@ class CephSystem(Locked):
         self._before: tuple[frozenset[str], frozenset[int]] | None = None
 
     def lock(self, run: str = "") -> None:
-        super().lock()
-        marked = self._mark
-        if marked not in ("", run):
-            raise self._claimed(marked)
+        super().lock(run)
         if self._before is None:
             self._before = self._state()[:2]
 
-    @property
-    def _mark(self) -> str:
+    def marked_by(self) -> str:
         try:
             return self.connection.mon("config-key get", key=MARK).decode("utf-8", "replace")
         except CommandFailed:
             return ""
 
-    def _claimed(self, run: str) -> LeadlineError:
-        return in_use(
-            self.name,
-            f"the run {run}",
-            f"if it was killed, `leadline clean {run}` restores them where its archive is; "
-            f"`ceph config-key rm {MARK}` removes the mark alone",
-        )
+    def _how_to_unmark(self) -> str:
+        return f"where its archive is gone, `ceph config-key rm {MARK}`"
 
     def claim(self, run: str) -> None:
-        marked = self._mark
-        if not marked:
+        if not self.marked_by():
             self.connection.mon("config-key set", key=MARK, val=run)
-            marked = self._mark
-        if marked != run:
-            raise self._claimed(marked)
+        self.lock(run)
 
     def disclaim(self, run: str) -> None:
-        if self._mark == run:
+        if self.marked_by() == run:
             self.connection.mon("config-key rm", key=MARK)
 
     @cached_property

@@ -107,12 +107,6 @@ class KubernetesResource(Locked):
             found = self.get()
             self._before = (_conditions(found), len(self._unready_pods()))
 
-    def claim(self, run: str) -> None:
-        return
-
-    def disclaim(self, run: str) -> None:
-        return
-
     def settle(self, go_on: Callable[[], None]) -> None:
         end = time.monotonic() + SETTLED_WITHIN_S
         while True:

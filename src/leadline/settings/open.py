@@ -36,11 +36,9 @@ class Parameters:
 
     def __init__(
         self,
-        plan: Plan,
         ceph: Callable[[str], Connection | None],
         kubernetes: Callable[[str], KubernetesConnection],
     ) -> None:
-        self._plan = plan
         self._ceph = ceph
         self._kubernetes = kubernetes
         self._systems: dict[str, CephSystem | None] = {}
@@ -48,7 +46,7 @@ class Parameters:
         self._hosts: dict[str, Host] = {}
         self._shells: dict[str, SshShell] = {}
 
-    def find(self, setting: Setting, cluster: str) -> Sequence[Parameter]:
+    def find(self, plan: Plan, setting: Setting, cluster: str) -> Sequence[Parameter]:
         """The parameters of a setting on a cluster; none on a lab that is gone. Raises
         LeadlineError where a system cannot be reached."""
         match setting.change:
@@ -57,7 +55,7 @@ class Parameters:
                 return (CephConfigParameter(change, system),) if system else ()
             case PoolOption() as change:
                 system = self._ceph_system(cluster)
-                pools = setting_pools(self._plan, setting, cluster) if system else ()
+                pools = setting_pools(plan, setting, cluster) if system else ()
                 return tuple(PoolParameter(pool, change.name, system) for pool in pools if system)
             case ZfsParameter(name=name):
                 return (HostFileParameter(f"{ZFS_PARAMETERS}/{name}", self._host("")),)

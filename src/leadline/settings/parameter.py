@@ -7,12 +7,12 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
 from typing import Protocol
 
 from leadline import errors
+from leadline.archive.layout import write_durably
 from leadline.errors import LeadlineError
-from leadline.files import SHORT, lock_file
+from leadline.files import lock_file, user_cache
 from leadline.units import parse_size
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
@@ -53,6 +53,9 @@ class System(Protocol):
     def lock(self, run: str = "") -> None:
         """Keep other runs away, until `unlock`, and note how the system is; the mark of `run` may
         be on it. May be called again. Raises LeadlineError(`settings-in-use`)."""
+
+    def marked_by(self) -> str:
+        """The run that has changed the system and not restored it; empty without one."""
 
     def claim(self, run: str) -> None:
         """Mark the system as changed by a run, until `disclaim`. Raises LeadlineError."""
@@ -95,30 +98,57 @@ class Parameter(Protocol):
 
 
 class Locked:
-    """The lock of a system on this machine; the kernel drops it when the process dies."""
+    """The lock and the mark of a system, in this user's cache. The kernel drops the lock when the
+    process dies; the mark stays until the settings are restored."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         digest = sha256(name.encode()).hexdigest()[:16]
-        self._path = Path(SHORT) / f"leadline-settings-{digest}.lock"
+        self._lock = user_cache() / "settings" / f"{digest}.lock"
+        self._mark = self._lock.with_suffix(".run")
         self._handle = -1
 
     def lock(self, run: str = "") -> None:
-        if self._handle >= 0:
-            return
-        try:
-            handle = lock_file(self._path)
-        except OSError:
-            handle = None  # that of another user
-        if handle is None:
-            raise in_use(self.name, "another run on this machine")
-        self._handle = handle
+        if self._handle < 0:
+            try:
+                self._lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                handle = lock_file(self._lock)
+            except OSError as error:
+                fact = f"no lock of {self.name} can be made: {error.strerror}"
+                raise LeadlineError(errors.SETTINGS_IN_USE, fact, context=[str(error)]) from error
+            if handle is None:
+                raise self._in_use("another run on this machine", "wait for it to end")
+            self._handle = handle
+        marked = self.marked_by()
+        if marked not in ("", run):
+            hint = f"`leadline clean {marked}` restores them; {self._how_to_unmark()}"
+            raise self._in_use(f"the run {marked}, which was killed or still runs,", hint)
+
+    def _in_use(self, by: str, hint: str) -> LeadlineError:
+        fact = f"{by} changes settings of {self.name}"
+        return LeadlineError(errors.SETTINGS_IN_USE, fact, hint=hint)
+
+    def _how_to_unmark(self) -> str:
+        return f"where its archive is gone, remove {self._mark}"
 
     def unlock(self) -> None:
         if self._handle >= 0:
-            self._path.unlink(missing_ok=True)
+            self._lock.unlink(missing_ok=True)
             os.close(self._handle)
             self._handle = -1
+
+    def marked_by(self) -> str:
+        try:
+            return self._mark.read_text("utf-8").strip()
+        except OSError:
+            return ""
+
+    def claim(self, run: str) -> None:
+        write_durably(self._mark, run.encode())
+
+    def disclaim(self, run: str) -> None:
+        if self.marked_by() == run:
+            self._mark.unlink(missing_ok=True)
 
 
 class Host(Locked):
@@ -127,23 +157,8 @@ class Host(Locked):
     def __init__(self, name: str = "") -> None:
         super().__init__(f"host {name or socket.gethostname()}")
 
-    def claim(self, run: str) -> None:
-        return
-
-    def disclaim(self, run: str) -> None:
-        return
-
     def settle(self, go_on: Callable[[], None]) -> None:
         return
-
-
-def in_use(system: str, by: str, hint: str = "") -> LeadlineError:
-    """Return the error for a system whose settings another run changes."""
-    return LeadlineError(
-        errors.SETTINGS_IN_USE,
-        f"{by} changes settings of {system}",
-        hint=hint or "wait for it to end",
-    )
 
 
 def invalid(fact: str, *context: str, hint: str | None = None) -> LeadlineError:

@@ -19,7 +19,7 @@ from leadline.plan.settings import Setting, state_text
 from leadline.settings.parameter import Parameter, System, same_value
 
 # The parameters of a setting on a cluster of the plan; empty where it has none.
-Finder = Callable[[Setting, str], Sequence[Parameter]]
+Finder = Callable[[Plan, Setting, str], Sequence[Parameter]]
 
 
 class Journal(Protocol):
@@ -69,10 +69,8 @@ class _Held:
 class States:
     """The states of one session. `note` gets messages about changes."""
 
-    def __init__(
-        self, plan: Plan, find: Finder, note: Callable[[str], None] = lambda sentence: None
-    ) -> None:
-        self._plan = plan
+    def __init__(self, find: Finder, note: Callable[[str], None] = lambda sentence: None) -> None:
+        self._plan: Plan | None = None
         self._find = find
         self._note = note
         self._held: dict[tuple[str, str], list[_Held]] = {}
@@ -85,14 +83,16 @@ class States:
         # What is not as before, by parameter.
         self._left: dict[str, str] = {}
 
-    def require(self) -> None:
-        """Lock the systems, read every parameter and check every value; nothing is changed.
+    def require(self, plan: Plan) -> None:
+        """Lock the systems of a plan, read every parameter and check every value; nothing is
+        changed.
 
         Raises LeadlineError: `setting-invalid`, `settings-in-use`, and those of the systems.
         """
-        for setting, cluster in used_settings(self._plan):
+        self._plan = plan
+        for setting, cluster in used_settings(plan):
             held = []
-            for parameter in self._find(setting, cluster):
+            for parameter in self._find(plan, setting, cluster):
                 self._systems[parameter.system.name] = parameter.system
                 parameter.system.lock()
                 parameter.check(setting.values)
@@ -114,14 +114,16 @@ class States:
         """
         if self._lost is not None:
             raise self._lost
-        applied = self._plan.applied(target.name)
+        plan = self._plan
+        assert plan is not None, "require comes first"
+        applied = plan.applied(target.name)
         state = tuple(sorted({**applied, "": target.cluster}.items()))
         if state in self._refused:
             raise self._refused[state]
         wanted = {
             id(held): value
             for name, value in applied.items()
-            for held in self._held[name, cluster_of(self._plan.setting(name), target)]
+            for held in self._held[name, cluster_of(plan.setting(name), target)]
         }
         touched = [
             *self._leave_others(wanted, journal),
@@ -281,7 +283,8 @@ def restore_unrestored(
         last = steps[-1]
         system = ""
         try:
-            named = {one.name: one for one in find(plan.setting(last.setting), last.cluster)}
+            setting = plan.setting(last.setting)
+            named = {one.name: one for one in find(plan, setting, last.cluster)}
             parameter = named.get(last.parameter, *list(named.values())[:1])
             if parameter is None:
                 # Of a lab that is gone, with its settings.
@@ -303,17 +306,36 @@ def restore_unrestored(
                 may_have=values_set(steps),
                 changed=True,
             )
-            kept = restore(held, journal)
+            marked = parameter.system.marked_by() == run
+            kept = restore(held, journal) if marked else _leave_unmarked(held, steps, journal)
         except LeadlineError as error:
             what = f"{last.setting}: {last.parameter or 'the mark of the run'}"
             problems.append(f"{what} was not restored to {_shown(last.before)}: {error.fact}")
             failed.add(system)
         else:
             problems += [kept] if kept else []
-            done += [] if kept else [f"restored {held.label} to {_shown(last.before)}"]
+            done += (
+                [f"restored {held.label} to {_shown(last.before)}"] if marked and not kept else []
+            )
     for opened in locked.values():
         opened.unlock()
     return done, problems
+
+
+def _leave_unmarked(held: _Held, steps: Sequence[SettingChange], journal: Journal) -> str:
+    """Close the record of a system without the mark of the run, and touch nothing there: an archive
+    of unknown origin could name any program or file. Return a sentence about what may be changed.
+
+    The mark is set between the record of the first change and that change.
+    """
+    if {step.step for step in steps} == {SettingStep.APPLY}:
+        held.note(journal, SettingStep.RESTORED)
+        return ""
+    held.note(journal, SettingStep.KEPT)
+    return (
+        f"{held.label} stays as it is: {held.parameter.system.name} has no mark of this run; "
+        f"before the run it was {_shown(held.before)}"
+    )
 
 
 # The mark of a run on a system is recorded as a parameter without a name.

@@ -226,7 +226,7 @@ def _restore_settings(run: Run, journal: RunWriter) -> tuple[list[str], list[str
             assert settings is not None, "a setting of Kubernetes is on such a cluster"
             return stack.enter_context(KubernetesConnection(kubernetes_access(settings)))
 
-        parameters = Parameters(plan, ceph, kubernetes)
+        parameters = Parameters(ceph, kubernetes)
         stack.callback(parameters.close)
         return restore_unrestored(plan, run.id, run.unrestored, parameters.find, journal)
 

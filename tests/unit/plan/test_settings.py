@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.plan.expand import drop_targets, interleaved, with_repeats
+from leadline.plan.expand import drop_targets, grow_plan, interleaved, with_repeats
 from leadline.plan.models import LeftOut, Plan
 from leadline.plan.settings import Design, Setting, count_states, states
 from tests.unit.plan.test_matrix import faults, load
@@ -185,6 +186,7 @@ def test_states_are_as_many_as_counted(sizes: list[int], design: Design) -> None
             {},
             "no cluster 'cc'",
         ),
+        ({"mclock": MCLOCK, "again": deepcopy(MCLOCK)}, {}, "changes the same as the setting 'mclock'"),
         ({"mclock": MCLOCK}, {"budget": {"volumes": 1}}, "a plan with a budget has one state"),
         ({"mclock": MCLOCK}, {"labels": {"mclock": "a"}}, "is the name of a label"),
         (
@@ -208,3 +210,13 @@ def test_programs_of_a_command_lie_next_to_the_plan(tmp_path: Path) -> None:
     assert found is not None
     assert found.argv(found.apply, "a b") == (str(tmp_path / "set.sh"), "a b")
     assert found.argv(found.read) == ("cat",)
+
+
+def test_trials_that_follow_from_results_stand_by_states_too(tmp_path: Path) -> None:
+    plan = study(tmp_path, {"mclock": MCLOCK}, repeats=2)
+    cells = [cell.model_copy(update={"level": "more"}) for cell in plan.cells * 2]
+    grown = grow_plan(plan, cells)
+    later = grown.trials[len(plan.trials) :]
+    for _, trials in groupby(later, key=lambda trial: trial.block):
+        order = [state for state, _ in groupby(trials, key=lambda one: state_of(grown, one.cell))]
+        assert len(order) == 3

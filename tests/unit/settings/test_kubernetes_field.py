@@ -83,6 +83,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 def pools(
     pair: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Pools, Connection]]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(kubernetes, "_KEPT_S", 0.1)
     monkeypatch.setattr(kubernetes, "_PAUSE_S", 0.05)
     cluster = Pools()

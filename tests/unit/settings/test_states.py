@@ -26,6 +26,12 @@ from tests.unit.plan.test_matrix import load
 VALUES = ["10", "20"]
 
 
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Locks and marks of this test alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 class Killed(BaseException):
     """The process ends here."""
 
@@ -66,8 +72,8 @@ def plan_of(folder: Path, settings: dict[str, Any], **keys: Any) -> Plan:
     return load(folder, settings=settings, targets=targets, **keys)
 
 
-def parameters(plan: Plan) -> Parameters:
-    return Parameters(plan, no_cluster, no_cluster)
+def parameters() -> Parameters:
+    return Parameters(no_cluster, no_cluster)
 
 
 def files(folder: Path, count: int = 2) -> tuple[list[Path], dict[str, Any]]:
@@ -82,9 +88,9 @@ def files(folder: Path, count: int = 2) -> tuple[list[Path], dict[str, Any]]:
 
 @contextmanager
 def opened(plan: Plan) -> Iterator[States]:
-    states = States(plan, parameters(plan).find)
+    states = States(parameters().find)
     try:
-        states.require()
+        states.require(plan)
         yield states
     finally:
         states.unlock()
@@ -167,7 +173,7 @@ def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, settings)
     with opened(plan):
         with pytest.raises(LeadlineError) as raised:
-            States(plan, parameters(plan).find).require()
+            States(parameters().find).require(plan)
         assert raised.value.kind is errors.SETTINGS_IN_USE
     with opened(plan):
         pass
@@ -197,9 +203,9 @@ def test_a_request_to_stop_ends_the_wait(tmp_path: Path) -> None:
         raise LeadlineError(errors.INTERRUPTED, "stopped")
 
     host = Waiting()
-    find = lambda setting, cluster: (HostFileParameter(str(tmp_path / setting.name), host),)  # noqa: E731
-    states = States(plan, find)
-    states.require()
+    find = lambda plan, setting, cluster: (HostFileParameter(str(tmp_path / setting.name), host),)  # noqa: E731
+    states = States(find)
+    states.require(plan)
     with pytest.raises(LeadlineError) as raised:
         states.enter(plan.target("here file-0=10"), "run", journal, stop)
     assert raised.value.kind is errors.INTERRUPTED
@@ -227,13 +233,13 @@ def test_a_kill_at_any_moment_is_undone(after: int, again: int, order: list[int]
         plan = plan_of(folder, settings)
         journal, host = Steps(after), Host()
 
-        def find(setting: Any, cluster: str) -> list[Counted]:
+        def find(plan: Plan, setting: Any, cluster: str) -> list[Counted]:
             found = Counted(str(folder / setting.name), host)
             found.steps = journal
             return [found]
 
-        states = States(plan, find)
-        states.require()
+        states = States(find)
+        states.require(plan)
         try:
             for number in order:
                 states.enter(plan.targets[number], "run", journal, go_on)
@@ -260,25 +266,59 @@ def test_a_kill_never_overwrites_an_outsiders_value(after: int) -> None:
         plan = plan_of(folder, settings)
         journal, host = Steps(after), Host()
 
-        def find(setting: Any, cluster: str) -> list[Counted]:
+        def find(plan: Plan, setting: Any, cluster: str) -> list[Counted]:
             found = Counted(str(path), host)
             found.steps = journal
             return [found]
 
-        states = States(plan, find)
-        states.require()
+        states = States(find)
+        states.require(plan)
         try:
             states.enter(plan.targets[1], "run", journal, go_on)
             states.enter(plan.targets[2], "run", journal, go_on)
         except Killed:
             pass
         host.unlock()
+        changed = bool(host.marked_by())
         path.write_text("99\n")
         journal.after = None
         _, problems = restore_unrestored(plan, "run", journal.unrestored, find, journal)
         assert path.read_text() == "99\n"
-        assert len(problems) == bool(journal.changes)
+        assert len(problems) == changed
         assert not journal.unrestored
+
+
+def test_nothing_is_run_or_written_for_an_archive_of_unknown_origin(tmp_path: Path) -> None:
+    """Its journal may say anything; the mark that a run leaves on the system is missing."""
+    (one, _), settings = files(tmp_path)
+    trace = tmp_path / "trace"
+    words = {key: f"touch {trace} {{{word}}}" for key, word in WORDS.items()}
+    own = {"command": {**words, "read": f"touch {trace}", "values": ["1"]}}
+    plan, journal = plan_of(tmp_path, {**settings, "own": own}), Steps()
+    for setting, parameter in (("file-0", str(one)), ("own", f"touch {trace}")):
+        for step in (SettingStep.APPLY, SettingStep.APPLIED):
+            journal.note_change(
+                SettingChange(
+                    at="",
+                    setting=setting,
+                    cluster="",
+                    parameter=parameter,
+                    step=step,
+                    before="7",
+                    value="0",
+                    read="0",
+                )
+            )
+    find = parameters().find
+    done, problems = restore_unrestored(plan, "run", journal.unrestored, find, journal)
+    assert (done, len(problems)) == ([], 2)
+    assert "has no mark of this run" in problems[0]
+    assert one.read_text() == "0\n"
+    assert not trace.exists()
+    assert not journal.unrestored
+
+
+WORDS = {"apply": "value", "restore": "before"}
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def _stored(name: str, cell: Cell, done: Sequence[Did] | Problem) -> Any:
         ),
         output=None if failed else output(*done),
         iops_windows={},
-        imported=True,  # without samples of machines
+        imported=True,  # no watch
     )
 
 

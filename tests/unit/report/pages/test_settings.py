@@ -146,6 +146,17 @@ def test_a_study_without_a_gain(tmp_path: Path) -> None:
     assert any("Not measured: " in one for one in document.summary)
 
 
+def test_an_inconclusive_state_needs_more_repeats(tmp_path: Path) -> None:
+    study = study_of(plan_of(tmp_path, repeats=3), noise=0.1)
+    rates = [effect.rate for effect in study.effects if effect.rate]
+    needed = [rate.judgement.trials_needed for rate in rates if rate.judgement.trials_needed]
+    assert needed
+    assert (
+        f"Inconclusive: about {max(needed)} repeats would probably decide each of them."
+        in settings_document(study).summary
+    )
+
+
 def test_the_headline_is_short(study: SettingsStudy) -> None:
     assert len(words.settings_headline(study).split()) <= 20
 

@@ -87,6 +87,15 @@ def _rate_text(effect: StateEffect) -> str:
 def settings_bullets(study: SettingsStudy) -> Iterator[str]:
     """Yield the other results, a sentence each."""
     yield f"Rates of {count_text(len(study.effects), 'state')}: {_counts(study)}."
+    needed = [
+        effect.rate.judgement.trials_needed
+        for effect in study.effects
+        if effect.rate and effect.rate.verdict is Verdict.INCONCLUSIVE
+    ]
+    known = [number for number in needed if number is not None]
+    if known and len(known) == len(needed):
+        repeats = count_text(max(known), "repeat")
+        yield f"Inconclusive: about {repeats} would probably decide each of them."
     chosen = study.recommended
     for effect in chosen.states if chosen else ():
         costs = [
