@@ -28,6 +28,7 @@ from leadline.cli.options import (
 from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
+from leadline.targets.drill import DRILL
 from leadline.targets.open import remove_leftovers
 
 
@@ -112,7 +113,8 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
     for run in left:
         if dry_run:
             for created in run.left_behind:
-                echo_line(f"{run.id}: would remove {created.path}")
+                verb = "undo" if created.path.startswith(DRILL) else "remove"
+                echo_line(f"{run.id}: would {verb} {created.path}")
             continue
         with RunWriter.tidying(run.path) as writer:
             done, remaining = remove_leftovers(run, writer, choice.allow_drill)
