@@ -28,6 +28,7 @@ from leadline.cli.options import (
 from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
+from leadline.targets.drill import DRILL
 from leadline.targets.open import remove_leftovers
 
 
@@ -113,7 +114,8 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
     for run in left:
         if dry_run:
             for created in run.left_behind:
-                echo_line(f"{run.id}: would remove {created.path}")
+                verb = "undo" if created.path.startswith(DRILL) else "remove"
+                echo_line(f"{run.id}: would {verb} {created.path}")
             for last in (steps[-1] for steps in run.unrestored):
                 if last.parameter:
                     echo_line(f"{run.id}: would restore {last.setting}: {last.parameter}")

@@ -48,10 +48,14 @@ def drilled(
     return found
 
 
+def iso(at_s: float) -> str:
+    """The time `at_s` seconds from the event, as records have it."""
+    return datetime.fromtimestamp(BEGIN_S + at_s, UTC).isoformat(timespec="milliseconds")
+
+
 def sample(at_s: float, bps: float) -> ClusterSample:
-    at = datetime.fromtimestamp(BEGIN_S + at_s, UTC).isoformat(timespec="milliseconds")
     status: Any = SimpleNamespace(recovering_bps=bps)
-    return ClusterSample(at=at, elapsed_s=at_s, status=status)
+    return ClusterSample(at=iso(at_s), elapsed_s=at_s, status=status)
 
 
 def drilled_cell() -> DrilledCell:

@@ -85,7 +85,7 @@ def _sections(cells: Sequence[DrilledCell]) -> Iterator[Section]:
             _phase_table(cell, index),
             _trial_table(cell, index),
             _missing(cell),
-            METHOD if index == 1 else None,
+            METHOD if index == 1 and cell.trials else None,
         )
 
 
