@@ -82,7 +82,7 @@ def paired(pairs: int, seconds: int = 2) -> tuple[float, float]:
     watched = [f"process:{name}:{pid}" for name, pid in processes.items()]
     logs = []
     for number in range(pairs):
-        rates = {}
+        rates: dict[bool, float] = {}
         # The order alternates, so that a drift cancels out.
         for sampled in (True, False) if number % 2 else (False, True):
             if not sampled:
