@@ -15,12 +15,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from leadline.archive import layout
 from leadline.formats.watch_records import parse_resource_log
+from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.watches.host import LOOP, LocalMachine, ResourceWatch
+from leadline.probes.watches.prometheus import PrometheusWatch
 
 
 def local(seconds: float) -> tuple[float, float, float]:
@@ -103,12 +107,57 @@ def paired(pairs: int, seconds: int = 2) -> tuple[float, float]:
     return math.expm1(statistics.fmean(logs)), error
 
 
+class Empty(BaseHTTPRequestHandler):
+    """A Prometheus without a series."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        vector: dict[str, object] = {"resultType": "vector", "result": []}
+        scalar = {"resultType": "scalar", "result": [1.0, str(time.time())]}
+        data = scalar if "time%28" in self.path else vector
+        body = json.dumps({"status": "success", "data": data}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def asking(trials: int = 20) -> tuple[float, float]:
+    """Median processor time and duration of the queries after a trial. The processor time includes
+    that of the server in this process."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    source = StorageMonitoring(url=f"http://127.0.0.1:{server.server_port}")
+    spent = []
+    with tempfile.TemporaryDirectory() as name:
+        for number in range(trials):
+            folder = Path(name) / str(number)
+            folder.mkdir()
+            watch = PrometheusWatch(source, folder)
+            watch.start()
+            began, before = time.perf_counter(), time.process_time()
+            watch.stop()
+            spent.append((time.process_time() - before, time.perf_counter() - began))
+            assert b"error" not in (folder / layout.PROMETHEUS).read_bytes()
+    server.shutdown()
+    server.server_close()
+    processor_s, took_s = zip(*spent, strict=True)
+    return statistics.median(processor_s), statistics.median(took_s)
+
+
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
     pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     share, size, took = local(seconds)
     print(f"local: {share:.3%} of one core, {took * 1e3:.2f} ms a sample, {size:.0f} bytes a line")
     print(f"remote loop: {remote(seconds):.3%} of one core")
+    used_s, took_s = asking()
+    print(f"Prometheus: {used_s * 1e3:.0f} ms of one core after a trial, {took_s * 1e3:.0f} ms")
     change, error = paired(pairs)
     print(f"a load on every core, with both samplers: {change:+.2%} +- {error:.2%} ({pairs} pairs)")
 

@@ -9,9 +9,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from leadline.units import parse_duration, parse_size
 
 _DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
-# Namespaces of Rook, of OpenShift Data Foundation, and of OpenEBS Mayastor.
-STORAGE_NAMESPACES = ("rook-ceph", "openshift-storage", "openebs", "mayastor")
-StorageNamespaces = Annotated[tuple[_DnsLabel, ...], Field(max_length=20)]
 _Image = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
 _Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
 
@@ -86,8 +83,7 @@ class KubernetesCluster(_Model):
     """Everything has kubectl's own default but `namespace`: without one, each run makes its own
     and removes it. `image` has no default: runner pods need one, virtual machines do not. `cpu` and
     `memory` are what a runner pod requests and is limited to; `ready_s` is how long volumes and
-    runners may take to be there, and to be gone. The kubelets report what the storage's pods in
-    `storage_namespaces` use."""
+    runners may take to be there, and to be gone."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -105,10 +101,6 @@ class KubernetesCluster(_Model):
         default=300.0, alias="ready"
     )
     vm: VmSettings | None = None
-    # Not written where it is the default: earlier versions do not know it.
-    storage_namespaces: StorageNamespaces = Field(
-        default=STORAGE_NAMESPACES, exclude_if=lambda given: given == STORAGE_NAMESPACES
-    )
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

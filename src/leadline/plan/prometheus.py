@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from leadline.plan.kubernetes_cluster import STORAGE_NAMESPACES, StorageNamespaces
+# Namespaces of Rook, of OpenShift Data Foundation, and of OpenEBS Mayastor.
+_NAMESPACES = ("rook-ceph", "openshift-storage", "openebs", "mayastor")
+_Namespace = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 
 
 class PrometheusServer(BaseModel):
@@ -39,5 +41,5 @@ class StorageMonitoring(PrometheusServer):
     of `namespaces`. `instances` is a regular expression (RE2) of the label `instance` of the
     storage's node exporters; without one they are the hosts on which daemons are found."""
 
-    namespaces: Annotated[StorageNamespaces, Field(min_length=1)] = STORAGE_NAMESPACES
+    namespaces: Annotated[tuple[_Namespace, ...], Field(min_length=1, max_length=20)] = _NAMESPACES
     instances: Annotated[str, Field(min_length=1, max_length=500)] | None = None

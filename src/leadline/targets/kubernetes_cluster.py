@@ -32,7 +32,6 @@ from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.models import Cluster
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.watches.base import Watches
-from leadline.probes.watches.kubelet import KubeletWatch
 from leadline.probes.watches.prometheus import PrometheusWatch
 from leadline.runner.ports import Journal, Watch
 
@@ -76,11 +75,6 @@ class OpenKubernetes:
         # Nodes whose pods did not go in time: no further target waits for them.
         self._dead_nodes: set[str] = set()
         self._noted_runs: tuple[str, ...] = ()
-
-    @cached_property
-    def _watching(self) -> Connection:
-        """A connection that no request of the runner delays."""
-        return Connection(access_of(self.settings), timeout_s=5.0, patience_s=0.0)
 
     @cached_property
     def pod_user(self) -> PodUser:
@@ -132,10 +126,7 @@ class OpenKubernetes:
 
     def watch(self, folder: Path) -> Watch | None:
         """Start to record the cluster's storage during a trial; None without a source."""
-        if self._monitoring is not None:
-            return Watches(PrometheusWatch(self._monitoring, folder))
-        namespaces = self.settings.storage_namespaces
-        return Watches(KubeletWatch(self._watching, namespaces, folder)) if namespaces else None
+        return Watches(PrometheusWatch(self._monitoring, folder)) if self._monitoring else None
 
     def register_security(self, security: PodSecurity) -> None:
         """Register the security level of a target's pods, before any target enters.
@@ -195,8 +186,6 @@ class OpenKubernetes:
 
     def close(self) -> None:
         self.connection.close()
-        if "_watching" in self.__dict__:
-            self._watching.close()
 
 
 def remove_leftover(cluster: Cluster, created: Created) -> tuple[str, ...]:

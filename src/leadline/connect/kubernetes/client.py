@@ -228,19 +228,6 @@ class Connection:
                 return []
             raise
 
-    def get_json(self, path: str, resource: str) -> Any:
-        """Return the JSON at a path of the server for which lightkube has no method. `resource` is
-        that of RBAC. Raises LeadlineError as `ask`."""
-
-        def call(client: Any) -> Any:
-            # Its HTTP client has one.
-            inner = client._client
-            answer = inner._client.get(path)
-            inner.raise_for_status(answer)
-            return answer.json()
-
-        return self.ask("get", resource, call)
-
     def close(self) -> None:
         if "client" in self.__dict__:
             self.client.close()
@@ -279,7 +266,15 @@ def raw_kind(group: str, version: str, plural: str, kind: str, *, namespaced: bo
 
 def api_groups(connection: Connection) -> dict[str, Sequence[str]]:
     """Return the API groups that the server serves, with their versions."""
-    found = connection.get_json("apis", "/apis")
+
+    def call(client: Any) -> Any:
+        # lightkube has no method for them, its HTTP client has.
+        inner = client._client
+        answer = inner._client.get("apis")
+        inner.raise_for_status(answer)
+        return answer.json()
+
+    found = connection.ask("get", "/apis", call)
     return {
         str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
         for group in found.get("groups", ())

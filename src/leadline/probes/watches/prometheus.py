@@ -15,7 +15,7 @@ from typing import Final
 import orjson
 
 from leadline.archive import layout
-from leadline.connect.prometheus import ask_prometheus
+from leadline.connect.prometheus import PrometheusConnection
 from leadline.formats.prometheus import queries
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.watches.base import Line, Lines, Watch, describe_error
@@ -43,15 +43,16 @@ class PrometheusWatch(Watch):
         if began is None:
             return
         try:
-            self._ask_all(time.monotonic() - began)
+            with PrometheusConnection(self._source) as connection:
+                self._ask_all(connection, time.monotonic() - began)
         # No failure may reach the trial.
         except Exception as error:
             self._write({"error": describe_error(error)})
         self._lines.close()
 
-    def _ask_all(self, window_s: float) -> None:
+    def _ask_all(self, connection: PrometheusConnection, window_s: float) -> None:
         asked = time.time()
-        _, server_time = ask_prometheus(self._source, "time()", timeout_s=_ANSWER_S)
+        _, server_time = connection.ask("time()", timeout_s=_ANSWER_S)
         # The time of the server is that between the request and its answer.
         offset_s = server_time.series[0].value[1] - (asked + time.time()) / 2
         ended_s = asked + offset_s
@@ -63,9 +64,7 @@ class PrometheusWatch(Watch):
                 raise TimeoutError(f"the queries after {name!r} had no time left")
             sent = time.monotonic()
             try:
-                content, _ = ask_prometheus(
-                    source, query, timeout_s=min(left_s, _ANSWER_S), at_s=ended_s
-                )
+                content, _ = connection.ask(query, timeout_s=min(left_s, _ANSWER_S), at_s=ended_s)
                 found: Line = {
                     "query": query,
                     "window_s": round(window_s, 3),
