@@ -182,12 +182,7 @@ def _rule(chart: LineChart, rule: Rule) -> str:
         x = at(chart.x, rule.value)
         part = share(chart.x, rule.value)
         side, dx = ("end", -4) if part > 0.5 else ("start", 4)
-        # Labels of neighbouring lines are in rows of their own.
-        before = chart.rules[: chart.rules.index(rule)]
-        near = (
-            abs(share(chart.x, other.value) - part) < _NEAR for other in before if other.upright
-        )
-        dy = 11 + 12 * sum(near)
+        dy = 11 + 12 * _label_row(chart, rule)
         return (
             f'<line class="rule" x1="{x}" x2="{x}" y1="0" y2="100%"/>'
             f'<text class="word" x="{x}" dx="{dx}" y="0" dy="{dy}" text-anchor="{side}">{text}'
@@ -199,6 +194,18 @@ def _rule(chart: LineChart, rule: Rule) -> str:
         f'<line class="rule" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
         f'<text class="word" x="0" dx="5" y="{y}" dy="{dy}">{text}</text>'
     )
+
+
+def _label_row(chart: LineChart, rule: Rule) -> int:
+    """Return the first row in which the label of an upright line overlaps none of those before."""
+    rows: list[tuple[float, int]] = []
+    for other in (one for one in chart.rules if one.upright):
+        part = share(chart.x, other.value)
+        taken = {row for place, row in rows if abs(place - part) < _NEAR}
+        rows.append((part, next(row for row in range(len(rows) + 1) if row not in taken)))
+        if other is rule:
+            break
+    return rows[-1][1]
 
 
 def _pin(chart: LineChart, pin: Pin) -> str:
