@@ -186,7 +186,11 @@ def test_states_are_as_many_as_counted(sizes: list[int], design: Design) -> None
             {},
             "no cluster 'cc'",
         ),
-        ({"mclock": MCLOCK, "again": deepcopy(MCLOCK)}, {}, "changes the same as the setting 'mclock'"),
+        (
+            {"mclock": MCLOCK, "again": deepcopy(MCLOCK)},
+            {},
+            "changes the same as the setting 'mclock'",
+        ),
         ({"mclock": MCLOCK}, {"budget": {"volumes": 1}}, "a plan with a budget has one state"),
         ({"mclock": MCLOCK}, {"labels": {"mclock": "a"}}, "is the name of a label"),
         (
