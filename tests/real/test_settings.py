@@ -355,3 +355,30 @@ def test_an_osd_that_does_not_come_back_refuses_the_state_within_a_bound(
         ceph.mon("osd unset", key="noup")
         wait_for(lambda: ceph.mon_json("status")["osdmap"]["num_up_osds"] == 3)
         wait_for(lambda: ceph.mon_json("health")["status"] == "HEALTH_OK", 120.0)
+
+
+@pytest.mark.slow
+def test_options_of_other_daemons_and_of_a_mask(lab: str, ceph: Connection, tmp_path: Path) -> None:
+    before = dump(ceph)
+    settings = {
+        name: {"ceph_config": {"who": who, "name": option, "values": [value]}}
+        for name, who, option, value in (
+            ("mds", "mds", "mds_log_max_segments", "100"),
+            ("mon", "mon", "mon_clock_drift_allowed", "0.1"),
+            ("class", "osd/class:ssd", MEMORY, "2G"),
+            ("client", "client", "rados_osd_op_timeout", "70"),
+        )
+    }
+    plan = load_plan(plan_file(tmp_path, lab, settings), Overrides())
+    journal: list[SettingChange] = []
+    noting = SimpleNamespace(note_change=journal.append)
+    states = States(Parameters(lambda name: ceph, no_cluster).find)
+    try:
+        states.require(plan)
+        for target in plan.targets[1:]:
+            states.enter(target, "run", noting, lambda: None)
+        assert states.leave("run", noting) == ()
+    finally:
+        states.unlock()
+    assert [one.step for one in journal if one.parameter].count(SettingStep.APPLIED) == 4
+    assert dump(ceph) == before

@@ -198,7 +198,9 @@ def with_repeats(plan: models.Plan, repeats: Sequence[int]) -> models.Plan:
 
 
 def _states(plan: Plan, cells: Sequence[int]) -> list[Hashable]:
-    """The state of a running system that each of these cells needs."""
+    """The state of a running system that each of these cells needs; none without settings."""
+    if not plan.settings:
+        return []
     names = [plan.cells[cell].target for cell in cells]
     found = {name: plan.applied(name) for name in dict.fromkeys(names)}
     return [

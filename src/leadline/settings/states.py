@@ -7,6 +7,7 @@ SettingChange`). A value that another user has set meanwhile is never overwritte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -193,8 +194,10 @@ class States:
         held.value = None
         try:
             kept = restore(held, journal)
-        except LeadlineError as error:
-            kept = f"{held.label} was not restored to {_shown(held.before)}: {error.fact}"
+        except (LeadlineError, OSError, LookupError, ValueError) as error:
+            # Whatever a system answers, all other parameters are restored.
+            reason = error.fact if isinstance(error, LeadlineError) else repr(error)
+            kept = f"{held.label} was not restored to {_shown(held.before)}: {reason}"
         if kept:
             self._lose(held, kept)
         else:
@@ -250,7 +253,9 @@ def restore(held: _Held, journal: Journal) -> str:
             held.note(journal, SettingStep.KEPT, read=found)
             held.changed = False
             return _foreign(held, found)
-        held.note(journal, SettingStep.RESTORE, held.before)
+        # An archive that cannot be written is no reason to leave the system changed.
+        with suppress(LeadlineError):
+            held.note(journal, SettingStep.RESTORE, held.before)
         held.may_have = (*held.may_have, held.before)
         parameter.restore(held.before)
         found = parameter.read()

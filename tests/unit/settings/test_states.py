@@ -288,6 +288,23 @@ def test_a_kill_never_overwrites_an_outsiders_value(after: int) -> None:
         assert not journal.unrestored
 
 
+def test_a_full_archive_does_not_keep_the_system_changed(tmp_path: Path) -> None:
+    (one, _), settings = files(tmp_path)
+    plan, journal = plan_of(tmp_path, settings), Steps()
+
+    class Full(Steps):
+        def note_change(self, change: SettingChange) -> None:
+            raise LeadlineError(errors.ARCHIVE_UNWRITABLE, "no space left")
+
+    with opened(plan) as states:
+        states.enter(plan.target("here file-0=10"), "run", journal, go_on)
+        (sentence,) = states.leave("run", Full())
+        assert "no space left" in sentence
+    assert one.read_text() == "0\n"
+    done, problems = restore_unrestored(plan, "run", journal.unrestored, parameters().find, journal)
+    assert (len(done), problems) == (1, [])
+
+
 def test_nothing_is_run_or_written_for_an_archive_of_unknown_origin(tmp_path: Path) -> None:
     """Its journal may say anything; the mark that a run leaves on the system is missing."""
     (one, _), settings = files(tmp_path)
