@@ -4,7 +4,6 @@ one, whose test is tests/guest/test_zvol.py."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ class Noted:
 @pytest.fixture
 def volumes(
     played: Played, loop_device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+) -> Path:
     """The folder of links, in which each new volume is the loop device."""
     folder = tmp_path / "zvol"
     folder.mkdir()

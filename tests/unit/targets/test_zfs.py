@@ -109,7 +109,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
     monkeypatch.setattr(programs, "_KSTATS", tmp_path / "kstats")
     monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
-    monkeypatch.setattr(dataset.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("leadline.targets.zfs.time.sleep", lambda seconds: None)
     return zfs
 
 
