@@ -342,7 +342,7 @@ def _group_layout(group: VdevGroup) -> Callable[[ZfsPool], str]:
     return lambda pool: pool.layouts.get(group, "none") if pool.vdevs else ""
 
 
-# Vdevs beside those of the data; spares take no I/O.
+# Other vdevs than those of the data; spares take no I/O.
 _EXTRA = (VdevGroup.LOG, VdevGroup.CACHE, VdevGroup.SPECIAL, VdevGroup.DEDUP)
 _POOL = (
     _pool_fact("layout", _group_layout(VdevGroup.DATA), "vdevs"),
