@@ -4,19 +4,23 @@ one, whose test is tests/guest/test_zvol.py."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leadline import errors
-from leadline.archive.records import Created
+from leadline.archive.records import Created, TrialStatus
+from leadline.archive.runs import find_run
 from leadline.connect import programs
 from leadline.errors import LeadlineError
+from leadline.inventory.layer import LayerKind
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets import zvol
 from leadline.targets.zfs import OWNER
 from leadline.targets.zvol import ZvolTarget
+from tests.conftest import Said
 from tests.unit.targets.test_zfs import Played, footprint, played
 
 __all__ = ["played"]  # a fixture
@@ -94,6 +98,24 @@ def test_a_volume_is_made_held_and_destroyed(
     assert journal.left == []
     assert name not in played.datasets
     os.close(os.open(loop_device, os.O_RDONLY | os.O_EXCL))
+
+
+def test_a_run_writes_and_reads_the_volume_and_leaves_nothing(
+    played: Played, volumes: Path, leadline: Callable[..., Said], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"targets: [{{target: '{URL}', name: z}}]\n"
+        "defaults: {size: 8M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
+        "workloads: [{name: w, pattern: randwrite}, {name: r, pattern: randread}]\n"
+    )
+    ended = leadline("run", plan, "--quiet")
+    assert ended.status in (0, 1), ended.err
+    assert set(played.datasets) == {"tank", "tank/user"}
+    run = find_run("@latest", tmp_path / "runs")
+    assert run.left_behind == ()
+    assert [trial.record.status for trial in run.trials] == [TrialStatus.COMPLETED] * 2
+    assert run.stacks["z"][0].kind is LayerKind.BLOCK
 
 
 def test_what_a_killed_run_left_is_removed_by_its_journal(played: Played, volumes: Path) -> None:

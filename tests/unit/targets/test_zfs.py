@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,10 +59,14 @@ class Played:
         self.overruled: Mapping[str, str] = {}
 
     def __call__(
-        self, *command: str, bound_s: float, should_abort: Callable[[], bool] = lambda: False
+        self,
+        *command: str,
+        bound_s: float,
+        should_abort: Callable[[], bool] = lambda: False,
+        **more: Any,
     ) -> tuple[int | None, str, str]:
         if Path(command[0]).name not in ("zfs", "zpool"):
-            return RUN(*command, bound_s=bound_s, should_abort=should_abort)
+            return RUN(*command, bound_s=bound_s, should_abort=should_abort, **more)
         self.asked.append(command)
         if self.silent:
             return None, "", ""
@@ -72,6 +77,8 @@ class Played:
         match Path(program).name, verb:
             case "zpool", "list":
                 return 0, "tank\n" if self.pool else "no pools available\n", ""
+            case "zpool", "status":
+                return 1, "", f"cannot open '{name}': not played\n"
             case "zpool", "get":
                 rows = [f"tank  {key}  {value}  -" for key, value in self.pool.items()]
                 return 0, "\n".join(["NAME PROPERTY VALUE SOURCE", *rows]), ""
@@ -84,6 +91,9 @@ class Played:
                 return 0, "", ""
             case "zfs", _ if name not in self.datasets:
                 return 1, "", f"cannot open '{name}': dataset does not exist\n"
+            case "zfs", "set":
+                self.datasets[name] |= {words[0].partition("=")[0]: words[0].partition("=")[2]}
+                return 0, "", ""
             case "zfs", "list":
                 return 0, f"{name}\n", ""
             case "zfs", "get" if "all" in words:
