@@ -306,8 +306,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
             "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options), or "
             "`storageclass:NAME` with [others](#options-of-a-storageclass-target), or "
-            "`hosts:A,B:/path`, or `zfs:POOL[/DATASET]`, `zfs+rbd:POOL` and `ext4+rbd:POOL` with "
-            "[theirs](../guides/measure-zfs.md#targets).",
+            "`hosts:A,B:/path`, or `zfs:POOL[/DATASET]`, `zvol:POOL[/DATASET]`, `zfs+rbd:POOL` and "
+            "`ext4+rbd:POOL` with [theirs](../guides/measure-zfs.md#targets).",
             "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",

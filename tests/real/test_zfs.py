@@ -121,6 +121,7 @@ def test_a_pool_is_measured_as_asked_and_left_as_it_was(
         ("zfs:{pool}x", "target-invalid", 2, "there is no pool"),
         ("zfs:{pool}/nobody", "target-invalid", 2, "there is no dataset"),
         ("zfs:{pool}?compression=lz5", "plan-invalid", 2, "'lz5' is no compression of ZFS"),
+        ("zvol:{pool}?recordsize=8K", "plan-invalid", 2, "have no option 'recordsize'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
@@ -152,6 +153,19 @@ def test_an_old_pool_is_reported_what_it_does_not_have(
     assert "error[target-unsuitable]" in ended.err
     for said in ("no property 'sync'", "128 KiB at most", "compression=zstd", "version 23"):
         assert said in ended.err
+
+
+def test_zfs_fuse_has_no_volumes(
+    users: Users, leadline: Callable[..., Said], tmp_path: Path
+) -> None:
+    if Path("/dev/zfs").exists():
+        pytest.skip("the kernel's ZFS has volumes: the refusal is NOT tested here")
+    before = users.state
+    ended = leadline("run", plan(tmp_path, f"zvol:{users.pool}?volblocksize=16K"), "--quiet")
+    assert ended.status == 3, ended.err
+    assert "error[target-unsuitable]: zfs-fuse has no volumes" in ended.err
+    assert f"zfs:{users.pool}" in ended.err
+    assert users.state == before
 
 
 def test_a_plan_that_does_not_fit_is_refused(

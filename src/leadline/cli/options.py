@@ -237,7 +237,8 @@ plan_options = with_options(
         multiple=True,
         metavar="[NAME=]URL",
         help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL, "
-        "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], zfs+rbd:POOL, "
+        "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], "
+        "zvol:POOL[/DATASET][?volblocksize=16K...], zfs+rbd:POOL, "
         "ext4+rbd:POOL or storageclass:NAME[?size=20Gi&count=3...]. May be given several "
         "times.",
     ),

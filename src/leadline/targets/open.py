@@ -39,6 +39,7 @@ from leadline.targets.shared_image import (
     remove_shared_image,
 )
 from leadline.targets.zfs import ZfsTarget, remove_dataset
+from leadline.targets.zvol import ZvolTarget
 
 if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection as KubernetesConnection
@@ -81,6 +82,8 @@ def open_targets(
                 return HostsTarget(target, note)
             case TargetKind.ZFS:
                 return ZfsTarget(target, note)
+            case TargetKind.ZVOL:
+                return ZvolTarget(target, note)
             case TargetKind.STORAGE_CLASS:
                 return _on_kubernetes(plan, target, kubernetes[target.cluster])
 

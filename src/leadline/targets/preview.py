@@ -25,6 +25,7 @@ from leadline.runner.ports import (
 )
 from leadline.targets.ceph import client_settings
 from leadline.targets.zfs import mount_folder
+from leadline.targets.zvol import VOLUMES
 
 _OWN = "leadline-RUN-TOKEN"
 
@@ -39,6 +40,8 @@ def preview_location(plan: Plan, target: Target) -> Location:
             return Folder(path=Path(url.location) / _OWN)
         case TargetKind.ZFS:
             return Dataset(name=f"{url.location}/{_OWN}", path=mount_folder("TOKEN"))
+        case TargetKind.ZVOL:
+            return Device(path=VOLUMES / url.location / _OWN)
         case TargetKind.EXT4_ON_RBD:
             return Folder(path=mount_folder("TOKEN") / "ext4" / "target-N")
         case TargetKind.ZFS_ON_RBD:

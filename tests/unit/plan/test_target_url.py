@@ -100,3 +100,29 @@ def test_hosts_and_their_path_are_told_apart() -> None:
 def test_what_ssh_could_misread_is_no_host(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_target_url(url)
+
+
+def test_a_volume_has_blocks_and_the_options_of_a_dataset() -> None:
+    url = parse_target_url("zvol:tank/vms?volblocksize=16K&sync=always&compression=lz4")
+    assert (url.kind, url.pool, url.location) == (TargetKind.ZVOL, "tank", "tank/vms")
+    assert not url.kind.in_files
+    assert url.record_bytes == 16384
+    assert url.dataset_properties == {
+        "volblocksize": "16384",
+        "sync": "always",
+        "compression": "lz4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("zvol:", "is not zvol:POOL or zvol:POOL/DATASET"),
+        ("zvol:tank?volblocksize=12K", "volblocksize is a power of two"),
+        ("zvol:tank?recordsize=8K", "have no option 'recordsize'"),
+        ("zfs:tank?volblocksize=8K", "have no option 'volblocksize'"),
+    ],
+)
+def test_what_is_no_volume_is_refused(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target_url(url)
