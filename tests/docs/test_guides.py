@@ -181,8 +181,8 @@ def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     nowhere.write_text("Host node*\n    HostName %h.invalid\n")
     monkeypatch.setenv("LEADLINE_SSH_CONFIG", str(nowhere))
     page = GUIDES / "load-from-several-hosts.md"
-    assert _files(page, tmp_path) == ["hosts.yaml"]
-    hold_against(page, tmp_path, least=3)
+    assert _files(page, tmp_path) == ["hosts.yaml", "image.yaml"]
+    hold_against(page, tmp_path, least=4)
 
 
 def test_measure_zfs(tmp_path: Path) -> None:

@@ -356,7 +356,7 @@ def _separate(hosts: SshHosts, *names: str) -> Path:
 
 
 def connected(target: HostsTarget, host: str) -> bool:
-    master = target._shells[host]._connection._master
+    master = target.shells[host]._connection._master
     return master is not None and master.poll() is None
 
 

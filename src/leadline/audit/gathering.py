@@ -77,7 +77,9 @@ def run_evidence(run: Run) -> RunEvidence:
             pool=_pool(target, clusters, limits),
             drives=_drives(inventory, stacks.get(cell.target, ())),
             mds_ranks=_mds_ranks(target, known),
-            load_here=target is not None and target.kind not in _ELSEWHERE,
+            load_here=target is not None
+            and target.kind not in _ELSEWHERE
+            and not target.parsed.hosts,
             physical=physical,
             network=network_of_target(target, cell.target),
             stack=stacks.get(cell.target, ()),

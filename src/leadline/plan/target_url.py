@@ -4,7 +4,8 @@ Targets are `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`, `cep
 `zfs:POOL[/DATASET]`, `zvol:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and
 `zfs+rbd:POOL` and `ext4+rbd:POOL` for new file systems on an RBD image. ZFS and targets on a
 cluster have options:
-`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `storageclass:fast?size=20Gi&count=3`.
+`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `rbd:POOL?hosts=a,b`,
+`storageclass:fast?size=20Gi&count=3`.
 """
 
 from __future__ import annotations
@@ -303,7 +304,7 @@ VOLUME_PROPERTIES = (VOLUME_BLOCK, *_OF_BOTH)
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: (
-        *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, "shared"),
+        *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, "shared", "hosts"),
         "inter_zone_rtt",
     ),
     TargetKind.ZFS: DATASET_PROPERTIES,
@@ -378,10 +379,11 @@ class TargetUrl:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts as they were written: `name`, `user@name`, `[IPv6]`; none of other kinds."""
-        if self.kind is not TargetKind.HOSTS:
-            return ()
-        return tuple(self.location.partition(":/")[0].split(","))
+        """The hosts as they were written: `name`, `user@name`, `[IPv6]`; none where this machine
+        makes the load."""
+        if self.kind is TargetKind.HOSTS:
+            return tuple(self.location.partition(":/")[0].split(","))
+        return tuple(self.options["hosts"].split(",")) if "hosts" in self.options else ()
 
     @property
     def path_on_hosts(self) -> str:
@@ -525,6 +527,8 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
             raise ValueError(f"{value!r} is no compression of ZFS")
         if key == "data_pool" and not _CEPH_NAME.fullmatch(value):
             raise ValueError(f"{value!r} is no name of a pool")
+        if key == "hosts":
+            check_hosts(value.split(","))
         found[key] = value
     if "crush_location" in found and found.get("read_policy") != "localize":
         raise ValueError("crush_location has an effect with read_policy=localize only")
@@ -533,6 +537,11 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
     if found.get("shared") == "yes" and found.keys() & {"object_size", "stripe"}:
         raise ValueError("the shared image has the default layout of its objects")
     _check_layout(found)
+    if "hosts" in found:
+        if found.get("shared") == "yes":
+            raise ValueError("the shared image is for this machine alone: omit hosts or shared")
+        if found.get("read_policy") == "localize":
+            raise ValueError("read_policy=localize is for one client: the hosts have no location")
     return MappingProxyType(found)
 
 

@@ -73,10 +73,15 @@ class Device:
         return str(self.path)
 
 
+# The configuration of Ceph in the folder of a host.
+CEPH_CONF_THERE = "leadline.ceph.conf"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RbdImage:
     """An image of a Ceph pool, reached by librbd; client `settings` override the cluster's
-    configuration."""
+    configuration. Clients of trials are on `hosts`, round-robin, each with `CEPH_CONF_THERE` in its
+    folder; without hosts they are on this machine, which also writes the prefill."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     pool: str
@@ -84,6 +89,7 @@ class RbdImage:
     access: CephAccess
     settings: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
+    hosts: tuple[Host, ...] = ()
 
     def __str__(self) -> str:
         return f"rbd:{self.pool}/{self.image}"
@@ -193,10 +199,6 @@ class Hosts:
 
     shape: ClassVar[Shape] = Shape.FILES
     hosts: tuple[Host, ...]
-
-    def host_for(self, client: int) -> Host:
-        """The host of a client; clients count from 1."""
-        return self.hosts[(client - 1) % len(self.hosts)]
 
     def __str__(self) -> str:
         return ", ".join(f"{host.name}:{host.path}" for host in self.hosts)

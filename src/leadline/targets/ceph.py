@@ -22,6 +22,7 @@ from leadline.plan.models import Target
 from leadline.plan.target_url import TargetUrl
 from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import LIBRBD, image_layers, parse_image_info
+from leadline.probes.watches.host import Machine
 from leadline.probes.watches.selection import select_watches
 from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
 from leadline.targets.base import KEEP_FREE_SHARE, LastingTarget, require_free, require_span
@@ -52,7 +53,12 @@ class CephTarget(LastingTarget):
         return self.cluster.apply_delay(self._rtt_s)
 
     def watch(self, folder: Path) -> Watch | None:
-        return self.cluster.watch(folder, *select_watches(self.layers(), folder))
+        watches = select_watches(self.layers(), folder)
+        return self.cluster.watch(folder, *watches, clients=self._clients())
+
+    def _clients(self) -> Sequence[Machine]:
+        """The machines that do the I/O; none where it is this machine."""
+        return ()
 
 
 class PoolTarget(CephTarget, ABC):

@@ -30,7 +30,12 @@ from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.ceph import capture
 from leadline.probes.watches.base import Watch, Watches
 from leadline.probes.watches.ceph import CephCountersWatch, ClusterWatch
-from leadline.probes.watches.host import LocalMachine, RemoteMachine, ResourceWatch
+from leadline.probes.watches.host import (
+    LocalMachine,
+    Machine,
+    RemoteMachine,
+    ResourceWatch,
+)
 from leadline.probes.watches.prometheus import PrometheusWatch
 from leadline.runner.ports import Journal
 from leadline.targets.base import SETTLE_S
@@ -148,19 +153,23 @@ class OpenCluster:
         """The folder of the admin sockets of running clients."""
         return Path(self._sockets_folder.name)
 
-    def client(self, settings: Mapping[str, str]) -> CephAccess:
-        """Access with the cluster's configuration and further settings of the client.
-
-        The client publishes counters in `sockets`. Only the owner may read the new file, as it
-        may hold keys of the cluster's own.
-        """
-        # One process may be several clients: fio is one client per job.
-        settings = {**settings, "admin_socket": f"{self.sockets}/$pid.$cctid.asok"}
+    def client_configuration(self, settings: Mapping[str, str]) -> str:
+        """The cluster's configuration with further settings of the client; it may hold keys of the
+        cluster's own."""
         given = self.access.conf.read_text("utf-8", "surrogateescape")
         if self.access.keyring is not None:
             settings = {**settings, "keyring": str(self.access.keyring)}
         lines = [f"{key} = {value}" for key, value in settings.items()]
-        text = "\n".join([given, f"[client.{self.access.name}]", *lines, ""])
+        return "\n".join([given, f"[client.{self.access.name}]", *lines, ""])
+
+    def client(self, settings: Mapping[str, str]) -> CephAccess:
+        """Access with the cluster's configuration and further settings of the client.
+
+        The client publishes counters in `sockets`. Only the owner may read the new file.
+        """
+        # One process may be several clients: fio is one client per job.
+        settings = {**settings, "admin_socket": f"{self.sockets}/$pid.$cctid.asok"}
+        text = self.client_configuration(settings)
         path = Path(self._folder.name) / f"{abs(hash(text)):x}.conf"
         path.touch(mode=0o600)
         path.write_text(text, "utf-8", "surrogateescape")
@@ -254,15 +263,21 @@ class OpenCluster:
             time.sleep(1.0)
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
-    def watch(self, folder: Path, *further: Watch) -> Watches:
+    def watch(self, folder: Path, *further: Watch, clients: Sequence[Machine] = ()) -> Watches:
+        """Record the cluster and its clients: `clients`, or this machine without them."""
         # Stopped last: queries are load too.
         monitoring = [PrometheusWatch(self._monitoring, folder)] if self._monitoring else []
+        here = self._machine()
+        machines: list[Machine] = [here]
+        if clients:
+            storage = [replace(here, roles=(Role.STORAGE,))] if self.lab is not None else []
+            machines = [*storage, *clients]
         return Watches(
             *monitoring,
             *further,
             ClusterWatch(self._watching, folder, patience_s=_COMMAND_S),
             CephCountersWatch(self._counting, folder, patience_s=1.5 * _COMMAND_S),
-            ResourceWatch([self._machine(), *self._hosts()], folder),
+            ResourceWatch([*machines, *self._hosts()], folder),
         )
 
     def _hosts(self) -> Iterator[RemoteMachine]:

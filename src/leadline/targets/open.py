@@ -31,6 +31,7 @@ from leadline.targets.drill import DRILL, undo_leftover
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DirectoryTarget, remove_folder
+from leadline.targets.rbd_from_hosts import RbdFromHostsTarget
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
     SharedImages,
@@ -71,6 +72,8 @@ def open_targets(
             case TargetKind.DEVICE:
                 return DeviceTarget(target, destroy, overwrite)
             case TargetKind.RBD if target.parsed.options.get("shared") != "yes":
+                if target.parsed.hosts:
+                    return RbdFromHostsTarget(target, clusters[target.cluster], destroy, note)
                 return RbdTarget(target, clusters[target.cluster], destroy)
             case TargetKind.RBD | TargetKind.EXT4_ON_RBD | TargetKind.ZFS_ON_RBD:
                 return _on_shared_image(target, clusters[target.cluster], shared)

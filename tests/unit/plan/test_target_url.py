@@ -51,6 +51,11 @@ def test_options_are_kept_and_written_again_as_they_were() -> None:
         ("rbd:p?read_policy=nearest", "default, balance or localize"),
         ("rbd:p?crush_location=zone:a", "with read_policy=localize only"),
         ("rbd:p?inter_zone_rtt=fast", "duration"),
+        ("rbd:p?hosts=a,,b", "'' is no name of a host"),
+        ("rbd:p?hosts=a,a", "the host 'a' is named twice"),
+        ("rbd:p?hosts=-oProxyCommand", "is no name of a host"),
+        ("rbd:p?hosts=a&shared=yes", "omit hosts or shared"),
+        ("rbd:p?hosts=a&read_policy=localize", "for one client"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_sentence(url: str, said: str) -> None:
@@ -76,6 +81,8 @@ def test_hosts_and_their_path_are_told_apart() -> None:
     assert parsed.kind is TargetKind.HOSTS
     assert parsed.hosts == ("a", "me@b.lan", "[fd00::1]", "root@[fe80::1%eth0]")
     assert parsed.path_on_hosts == "/mnt/x y:/z?"
+    assert parse_target_url("rbd:p?hosts=a,me@[fd00::1]").hosts == ("a", "me@[fd00::1]")
+    assert parse_target_url("rbd:p").hosts == ()
 
 
 @pytest.mark.parametrize(
