@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, Route
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--renderer-process-limit=1",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
