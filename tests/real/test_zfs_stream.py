@@ -105,6 +105,12 @@ def test_what_is_received_is_verified_measured_and_removed(
         assert told[Metric.BANDWIDTH] == report.bandwidth_bps
         assert told[Metric.IOPS] is None
     assert left_in(pool) == []
+    bounds = {}
+    for one in json.loads(process("predict", run.id, "--format", "json").out)["forecasts"]:
+        assert one["bound"]["capacity_of"] == "receive"
+        assert one["measured"].get("bandwidth", 0.0) < one["bound"]["capacity_bps"]
+        bounds[one["target"]] = one["bound"]["capacity_bps"]
+    assert bounds["small"] < bounds["large"]
     for verb in (
         ("audit", run.id),
         ("show", run.id),

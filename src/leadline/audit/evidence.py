@@ -113,7 +113,8 @@ class TrialEvidence:
     that ran together. `memory_bytes` is the load generator's. `cluster` are the samples of the Ceph
     cluster, `cluster_before` the run's first one, `machines` those of the machines. `cpu_budget`
     are the cores of each lab host, None without a limit. `pool` is the medium of the target's pool,
-    `drives` are those of a local target, None where any of them is of another kind. `load_here`:
+    `drives` are those of a local target, None where any of them is of another kind. `mds_ranks` are
+    the MDS that the target's CephFS has at most, None: unknown, or no CephFS. `load_here`:
     the machine of the inventory made the load, alone; `physical`: it is no virtual machine, so that
     its links and disks are what they report. `stack` are the layers below the target from the top
     down, empty if unknown. `network` is why the target is networked. `held_bytes` is a size that
@@ -136,6 +137,7 @@ class TrialEvidence:
     cpu_budget: float | None = None
     pool: PoolMedia | None = None
     drives: Drives | None = None
+    mds_ranks: int | None = None
     load_here: bool = False
     physical: bool = False
     stack: tuple[Layer, ...] = ()

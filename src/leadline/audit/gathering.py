@@ -28,7 +28,7 @@ from leadline.formats.ceph.status import ClusterSample
 from leadline.formats.result import FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.facts import find_pool
+from leadline.inventory.facts import find_filesystem, find_pool
 from leadline.inventory.host import HostInventory
 from leadline.inventory.layer import Layer
 from leadline.metrics import Op
@@ -49,7 +49,9 @@ def run_evidence(run: Run) -> RunEvidence:
     memory = inventory.memory_bytes if inventory else None
     targets = {target.name: target for target in run.plan.targets}
     labs = {cluster.name for cluster in run.plan.clusters if cluster.lab is not None}
-    clusters = _clusters(run)
+    known = _clusters(run)
+    # The disks of labs are files in memory.
+    clusters = {name: inventory for name, inventory in known.items() if name not in labs}
     limits = {name: _osd_cores(run, name) for name in clusters}
     physical = inventory is not None and inventory.virtualization == "none"
     budgets = _cpu_budgets(run)
@@ -73,6 +75,7 @@ def run_evidence(run: Run) -> RunEvidence:
             cpu_budget=budgets.get(target.cluster) if target is not None else None,
             pool=_pool(target, clusters, limits),
             drives=_drives(inventory, stacks.get(cell.target, ())),
+            mds_ranks=_mds_ranks(target, known),
             load_here=target is not None and target.kind not in _ELSEWHERE,
             physical=physical,
             network=network_of_target(target, cell.target),
@@ -89,8 +92,8 @@ def run_evidence(run: Run) -> RunEvidence:
 
 
 def _clusters(run: Run) -> Mapping[str, CephInventory]:
-    """The inventories of the plan's clusters without labs, whose disks are files in memory."""
-    names = [cluster.name for cluster in run.plan.clusters if cluster.lab is None]
+    """The inventories of the plan's clusters, as far as they can be read."""
+    names = [cluster.name for cluster in run.plan.clusters]
     found = {name: _if_readable(partial(run.cluster, "start", name)) for name in names}
     return {name: inventory for name, inventory in found.items() if inventory is not None}
 
@@ -142,6 +145,14 @@ def _pool(
     if media is None or limit is None:
         return media
     return replace(media, cores=limit * (media.hard_disks + media.flash))
+
+
+def _mds_ranks(target: Target | None, clusters: Mapping[str, CephInventory]) -> int | None:
+    """The MDS that the CephFS of a target has at most; None for other targets."""
+    if target is None:
+        return None
+    filesystem = find_filesystem(clusters.get(target.cluster), target)
+    return filesystem.most_ranks if filesystem is not None else None
 
 
 # Models of single hard disks, as their vendors name them; a RAID controller has its own name.

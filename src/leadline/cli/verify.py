@@ -82,10 +82,9 @@ def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
         raise LeadlineError(
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
         ) from error
-    if kept.site is not None:
-        from leadline.cli.site import index_again
-
-        numbers, problems = check_page(kept, rendered(index_again(kept.site, runs)))
+    alone = _without_archives(kept, runs)
+    if alone is not None:
+        numbers, problems = check_page(kept, rendered(alone))
         return [(str(path), Verification(files=0, numbers=numbers, problems=problems))]
     archives = [find_run(name, runs) for name in kept.runs]
     if kept.history is not None:
@@ -102,6 +101,31 @@ def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
     checked = Verification(files=0, numbers=numbers, problems=problems)
     names = [*(str(run.path) for run in archives), str(path)]
     return list(zip(names, (*found, checked), strict=True))
+
+
+def _without_archives(page: Page, runs: Path) -> Written | None:
+    """What is made again of an index, which reads its archives itself, and of the bounds of an
+    inventory; None for the page of named runs. Raises LeadlineError(`dumps-invalid`)."""
+    if page.site is not None:
+        from leadline.cli.site import index_again
+
+        return index_again(page.site, runs)
+    asked = page.predicted.asked if page.predicted is not None else None
+    if asked is None or asked.inventory is None:
+        return None
+    if not Path(asked.inventory).exists():
+        raise LeadlineError(
+            errors.DUMPS_INVALID,
+            f"the dumps of the page are not here: {asked.inventory!r}",
+            hint="call `leadline verify` where the page was made",
+        )
+    if page.runs:
+        return None
+    from leadline.cli.predict import of_prediction, predict_inventory_again
+    from leadline.cli.report import Written
+
+    document, downloads = of_prediction(predict_inventory_again(asked), asked, ())
+    return Written(document=document, downloads=downloads)
 
 
 def _archive(row: HistoryRunOutput, runs: Path) -> Run:
@@ -144,7 +168,7 @@ def _predicted_again(kept: PredictOutput, archives: list[Run], judge: Judge) -> 
     from leadline.cli.report import Written
 
     assert kept.asked is not None, "refused as no page of Leadline"
-    prediction = predict_again(archives[0], next(iter(archives[1:]), None), judge, kept.asked)
+    prediction = predict_again(archives, judge, kept.asked)
     document, downloads = of_prediction(prediction, kept.asked, archives)
     return Written(document=document, downloads=downloads)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from leadline import errors
 from leadline.analysis.comparison import By
+from leadline.analysis.predict.facts import LeftOut
 from leadline.archive.records import (
     require_known_version,
     schema_of,
@@ -143,11 +144,13 @@ def _history(answer: object) -> HistoryOutput:
 
 
 def _predicted(answer: object) -> PredictOutput:
-    """The answer of a forecast. Raises ValueError for another, and for the bounds of an inventory,
-    which is no archive."""
+    """The answer of a forecast. Raises ValueError for another."""
     predicted = PredictOutput.model_validate(answer)
-    if predicted.asked is None or not predicted.runs:
+    asked = predicted.asked
+    if asked is None or not (predicted.runs or asked.inventory):
         raise ValueError
+    if asked.leave is not None:
+        LeftOut(asked.leave)
     return predicted
 
 
