@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo       two real Ceph clusters, compared, and one forecast from the other, in seven minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
-	@echo "make test-thorough  property tests and simulations in large numbers, five minutes"
+	@echo "make test-thorough  properties, simulations and adversaries in large numbers"
 	@echo "make test-slow  slower tests of devices, folders and hosts, without a cluster"
 	@echo "make test-ceph  slower tests of real Ceph: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
