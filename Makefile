@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo       two real Ceph clusters, compared, and one forecast from the other, in seven minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
-	@echo "make test-thorough  property tests and simulations in large numbers, five minutes"
+	@echo "make test-thorough  properties, simulations and adversaries in large numbers"
 	@echo "make test-slow  slower tests of devices, folders and hosts, without a cluster"
 	@echo "make test-ceph  slower tests of real Ceph: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
@@ -39,14 +39,19 @@ test-code:
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real
 
+# The files of long tests: to collect all tests takes each worker many seconds of processor time.
+THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|^@given|TEMPLATES' --include='test_*.py' tests))
+SLOW = $(sort $(shell grep -rl 'mark\.slow' --include='test_*.py' tests))
+
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest -m "thorough and not deep" -n 2 tests/unit tests/cli tests/real
+	uv run --frozen pytest --hypothesis-profile=thorough -n 2 --dist loadfile \
+		-m "(thorough or hypothesis) and not deep" $(THOROUGH)
 
-# Files whose slow tests need no cluster. The other slow tests are those of `test-ceph`.
-WITHOUT_CLUSTER := tests/contract tests/unit tests/docs/test_guides.py tests/docs/test_forecast_errors.py \
+# Those that need no cluster. The other slow tests are those of `test-ceph`.
+WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \
 	$(patsubst %,tests/real/test_%.py,device_safety fleet fleet_hosts guard hosts hosts_run hung_mount \
-	lab_network run stacks sweep zfs_stream)
+	lab_network run stacks sweep zfs_stream),$(SLOW))
 
 test-slow:
 	@scripts/setup.sh test
@@ -54,7 +59,7 @@ test-slow:
 
 test-ceph:
 	@scripts/setup.sh test
-	scripts/test-real.sh -n 2 --dist loadfile -m "slow and not kubernetes" $(WITHOUT_CLUSTER:%=--ignore=%)
+	scripts/test-real.sh -n 2 --dist loadfile -m slow $(filter-out tests/kubernetes/% $(WITHOUT_CLUSTER),$(SLOW))
 
 test-kubernetes:
 	@scripts/setup.sh test
@@ -64,8 +69,7 @@ test-kubernetes:
 check:
 	uv run --frozen ruff check .
 	uv run --frozen ruff format --check .
-	uv run --frozen mypy
-	uv run --frozen mypy --explicit-package-bases tests/real tests/kubernetes benchmarks
+	uv run --frozen mypy --explicit-package-bases src/leadline tests/real tests/kubernetes benchmarks
 	uv run --frozen lint-imports
 	uv run --frozen vulture src scripts/vulture_whitelist.py
 
@@ -73,6 +77,7 @@ test-deep:
 	@scripts/setup.sh test
 	uv run --frozen pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
 	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
+	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh

@@ -85,11 +85,11 @@ def page(found: Iterable[ForecastError]) -> str:
     """The page with the table between its marks."""
     names = ("forecast", "metric", "cells", "refused", "mean", "median", "90 % within", "worst")
     lines = [
-        "| run | " + " | ".join(names) + " | in the interval |",
-        "|---|---|---|" + "---:|" * 7,
+        "| run | " + " | ".join(names) + " | in the interval | by repeats |",
+        "|---|---|---|" + "---:|" * 8,
     ]
     for one in found:
-        shares = (one.mean, one.median, one.p90, one.worst, one.coverage)
+        shares = (one.mean, one.median, one.p90, one.worst, one.coverage, one.by_repeats)
         texts = (
             "–" if share is None else percent_text(round(share, _DECIMALS)) for share in shares
         )

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the requirements of tests/kubernetes: a container runtime by apt, the programs of Kubernetes
-# from Go modules (minutes the first time, then immediate). `make test-kubernetes` calls it;
+# Installs the requirements of tests/kubernetes: a container runtime by apt, the programs of Kubernetes,
+# Helm and krew from Go modules (minutes the first time, then immediate). `make test-kubernetes` calls it;
 # `make test-deep` calls it with the argument `guest`, which adds QEMU.
 # Without them the tests report the missing programs (tests/kubernetes/probe.py).
 set -euo pipefail
@@ -40,3 +40,4 @@ if [ ${#wanted[@]} -gt 0 ]; then
     fi
 fi
 tests/kubernetes/build.sh >/dev/null
+tests/kubernetes/helm/build.sh >/dev/null

@@ -33,6 +33,7 @@ from leadline.inventory.diff.host import format_parameter
 from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
+from leadline.plan.drill import Drill, DrillCommand, DrillEvent
 from leadline.plan.footprint import footprint_of
 from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
@@ -40,6 +41,7 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
 from leadline.plan.matrix import Dimension
 from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.settings import Setting
 from leadline.units import (
     format_block_size,
     format_duration,
@@ -272,10 +274,15 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "targets": "Where I/O goes: URLs, or entries as below.",
             "matrix": "[Dimensions](../guides/measure-a-matrix.md) that multiply targets by "
             "options and workloads by settings: `{size: [150Gi, 500Gi], iodepth: [1, 8]}`.",
+            "settings": "[Settings of systems](../guides/try-settings.md) that the run varies, by "
+            "names of your own: each target is also measured with these.",
+            "design": "Which states `settings` make: each value alone, or all combinations.",
             "budget": "The most that the run may hold at the same time: it then uses targets in "
             "[groups](../guides/measure-a-matrix.md#groups).",
             "guard": "[Protection of a system that other people use](../guides/guard-a-run.md): a "
             "budget of load, limits that stop the run, quiet hours.",
+            "drill": "[An event in every trial](../guides/drill.md) that is undone while the trial "
+            "runs.",
             "profile": "Names of [profiles](profiles.md); their workloads come first.",
             "defaults": "Settings for workloads that do not have their own.",
             "workloads": "What I/O is done. A plan needs a profile or a workload.",
@@ -299,8 +306,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "target": "`dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL` or "
             "`cephfs:/mounted/path`, with [options](../guides/measure-ceph.md#options), or "
             "`storageclass:NAME` with [others](#options-of-a-storageclass-target), or "
-            "`hosts:A,B:/path`, or `zfs:POOL[/DATASET]`, `zfs+rbd:POOL` and `ext4+rbd:POOL` with "
-            "[theirs](../guides/measure-zfs.md#targets).",
+            "`hosts:A,B:/path`, or `zfs:POOL[/DATASET]`, `zvol:POOL[/DATASET]`, `zfs+rbd:POOL` and "
+            "`ext4+rbd:POOL` with [theirs](../guides/measure-zfs.md#targets).",
             "name": "What results call it; behind it `@CLUSTER` where the plan has several.",
             "clusters": "Names of clusters: one or a list.",
             "optional": "Where it cannot be used it is left out, with the reason in the archive.",
@@ -372,6 +379,36 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "for_s": "How long without a break it is crossed before the run is stopped.",
             "token_file": "File of a bearer token, relative to the plan's folder.",
             "ca_file": "Certificate of a private authority, relative likewise.",
+        },
+    ),
+    "A drill": (
+        Drill,
+        "Each trial of the plan has the event; [the answer](../guides/drill.md).",
+        {
+            "after": "Seconds of measured I/O before the event: 5 s at least.",
+            "lasts": "How long the event is in force. The runtime is longer than both together.",
+            "event": "The event.",
+        },
+    ),
+    "An event of a drill": (
+        DrillEvent,
+        "Exactly one of these. All but `command` need a lab.",
+        {
+            "stop_osd": "Number of an OSD that is killed, and started again.",
+            "stop_host": "A host (of a single-zone lab also a rack) whose OSDs are killed.",
+            "stop_zone": "A zone whose OSDs are killed; not the first one, where the clients are.",
+            "lose_link": "Two zones or racks between which every packet is dropped.",
+            "command": "Commands that begin and undo the event.",
+        },
+    ),
+    "A command of a drill": (
+        DrillCommand,
+        "Two lines for `sh -c`.",
+        {
+            "begin": "Begins the event.",
+            "end": "Undoes it; may run twice.",
+            "within": "How long each may take.",
+            "folder": "Where they run, relative to the plan's folder.",
         },
     ),
     "A cluster": (
@@ -546,9 +583,13 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
 }
 
 _NESTED: Mapping[type[BaseModel], str] = {
+    Setting: "[settings](../guides/try-settings.md#kinds), by name",
     written.TargetDocument: "[targets](#a-target)",
     written.BudgetDocument: "[a budget](#a-budget)",
     Guard: "[a guard](#a-guard)",
+    Drill: "[a drill](#a-drill)",
+    DrillEvent: "[an event](#an-event-of-a-drill)",
+    DrillCommand: "[commands](#a-command-of-a-drill)",
     PrometheusLimit: "[limits](#a-limit-on-a-query)",
     written.DetectDocument: "share, or [more](#a-change-to-detect)",
     written.StopDocument: "[a rule](#stop-when-decided)",
@@ -575,6 +616,8 @@ _DEFAULTS_IN_WORDS = {
     (Guard, "every"): "5 s",
     (Guard, "silence"): "30 s",
     (Guard, "zone"): "`local`",
+    (DrillCommand, "within"): "60 s",
+    (DrillCommand, "folder"): "the plan's folder",
     (PrometheusLimit, "for_s"): "0 s",
     (written.PlanDocument, "name"): "none",
     (written.TargetDocument, "name"): "the URL",

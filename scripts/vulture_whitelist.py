@@ -126,6 +126,8 @@ BIRTH  # a column of ZFS's txgs kstat
 QUIESCED  # a column of ZFS's txgs kstat
 WAIT_FOR_SYNC  # a column of ZFS's txgs kstat
 SYNCED  # a column of ZFS's txgs kstat
+DURING  # a phase of a drill; phases are read in their order
+AFTER  # a phase of a drill
 verify_s  # zfs-stream's report: time of the checksum pass
 
 # Columns of a sampled record, read as a whole; fuzz/ and the tests check every one.
@@ -157,3 +159,8 @@ fall_interval  # JSON of scale
 hard_limit_iops  # JSON of scale
 peak_bandwidth  # JSON of check
 waits_seconds  # JSON of check
+_named_settings  # pydantic
+_no_parent  # pydantic
+_has_keys  # pydantic
+_placeholders  # pydantic
+host_file  # a key of a setting, read by its name

@@ -118,7 +118,27 @@ RATE_NOT_REACHED = _kind(
 LEFT_BEHIND = _kind(
     "left-behind",
     Exit.SYSTEM_FAILED,
-    "Something that Leadline made on a target could not be removed.",
+    "Something that Leadline made on a target could not be removed, or a setting not restored.",
+)
+SETTING_INVALID = _kind(
+    "setting-invalid",
+    Exit.WRONG_REQUEST,
+    "A system does not have a setting of the plan, or does not take one of its values.",
+)
+SETTING_NOT_CONSENTED = _kind(
+    "setting-not-consented",
+    Exit.WRONG_REQUEST,
+    "A setting may restart daemons, and `--restart-daemons` does not name it.",
+)
+SETTING_NOT_APPLIED = _kind(
+    "setting-not-applied",
+    Exit.SYSTEM_FAILED,
+    "A setting did not take effect or was changed by another user; its trials were not run.",
+)
+SETTINGS_IN_USE = _kind(
+    "settings-in-use",
+    Exit.NOT_READY,
+    "Another run changes the settings of the same system, or was killed before it restored them.",
 )
 INTERRUPTED = _kind(
     "interrupted", Exit.INTERRUPTED, "The run was stopped by a signal; it can be resumed."
@@ -132,6 +152,16 @@ GUARD_UNREADABLE = _kind(
     "guard-unreadable",
     Exit.NOT_READY,
     "A limit of the plan's guard has no reading before the run: no answer, no sample or no number.",
+)
+DRILL_NOT_CONSENTED = _kind(
+    "drill-not-consented",
+    Exit.WRONG_REQUEST,
+    "A drill would disturb a system without `--allow-drill` naming exactly it.",
+)
+DRILL_FAILED = _kind(
+    "drill-failed",
+    Exit.SYSTEM_FAILED,
+    "The event of a drill could not be begun or undone, or did not happen in its trial.",
 )
 PREFILL_FAILED = _kind(
     "prefill-failed", Exit.SYSTEM_FAILED, "The data to be read could not be written and verified."

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,6 +134,31 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def lock_file(path: Path) -> int | None:
+    """Lock a file, which is made if it is missing, until the descriptor that is returned is closed.
+
+    None where another process holds the lock. Unlink the file before the descriptor is closed.
+    Raises OSError.
+    """
+    while True:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            # Another user's file in a folder of all users may be opened, and not with O_CREAT.
+            handle = os.open(path, flags)
+        except FileNotFoundError:
+            handle = os.open(path, flags | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        # The process before may have removed the file between open and lock.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        os.close(handle)
+
+
 def user_cache() -> Path:
     """Return Leadline's folder in the user's cache, which may not exist."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
@@ -157,7 +184,7 @@ def prefix(purpose: str) -> str:
 def remove_abandoned() -> list[Path]:
     """Remove the folders of this user's processes that are gone; which they were."""
     removed = []
-    for place in {SHORT, tempfile.gettempdir()}:
+    for place in sorted({SHORT, tempfile.gettempdir()}):
         for path in sorted(Path(place).glob("leadline-*-*-*")):
             match = _NAME.fullmatch(path.name)
             if match is None or path.is_symlink() or _alive(int(match[1])):

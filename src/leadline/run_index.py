@@ -328,7 +328,8 @@ def _combined(table: Any, kept: Set[Path], made: Sequence[tuple[Stamp, HistoryRu
     parts = [pa.table(columns, schema=schema)]
     if table is not None:
         paths = table.column("path").cast(pa.string())
-        parts.insert(0, table.filter(pc.is_in(paths, pa.array(map(str, kept), pa.string()))))
+        wanted = pa.array(sorted(map(str, kept)), pa.string())
+        parts.insert(0, table.filter(pc.is_in(paths, wanted)))
     return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 

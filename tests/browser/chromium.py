@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, Route
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--renderer-process-limit=1",
 )  # fmt: skip
 
 

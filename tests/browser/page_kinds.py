@@ -20,8 +20,10 @@ from leadline.report.pages.comparison.page import comparison_document
 from leadline.report.pages.predict.page import predict_document
 from leadline.report.pages.run.page import run_document
 from leadline.report.pages.scaling.page import scaling_page
+from leadline.report.pages.settings.page import settings_document
 from leadline.report.render import html
 from tests.conftest import RECORDED, unpack
+from tests.unit.analysis.settings_runs import some_study
 from tests.unit.inventory.kubernetes.conftest import CLUSTERS
 from tests.unit.report.pages.predictions import against, what_if
 from tests.unit.report.pages.scaling.studies import run_of, saturating, study_of
@@ -33,13 +35,20 @@ NAMES = ("disk", HOSTILE, "x" * 300, "אחסון-מהיר-2", "تخزين سري
 
 SITE = ("index", "run", "comparison")
 VERBS = ("ranking", "recommendation", "layers", "history", "inventory", "differences", "kubernetes")
-STUDIES = ("published-ranking", "scaling", "scale-out", "forecast", "what-if", "blocks")
+STUDIES = (
+    *("published-ranking", "scaling", "scale-out", "forecast", "what-if", "settings", "blocks"),
+)
 # Runs in which something is wrong with every result, or with every name.
 EDGES = (
     "refused-run", "refused-comparison", "nothing-in-common", "failed-run", "one-trial",
     "names-run", "names-comparison",
 )  # fmt: skip
 KINDS = (*SITE, *VERBS, *STUDIES, *EDGES)
+# The same, of which those that have the template of another are left to `make test-thorough`.
+TEMPLATES = (
+    *(kind for kind in KINDS if kind not in EDGES),
+    *(pytest.param(kind, marks=pytest.mark.thorough) for kind in EDGES),
+)
 
 
 def make_pages(folder: Path) -> dict[str, Path]:
@@ -112,6 +121,7 @@ def _of_documents(folder: Path) -> dict[str, Path]:
         "scale-out": scaling_page(study_of(*hosts)),
         "forecast": predict_document(against()),
         "what-if": predict_document(what_if()),
+        "settings": settings_document(some_study(folder)),
         "blocks": document(),
         "refused-run": _run_page(folder / "a", two, refused=True),
         "refused-comparison": _comparison_page(folder / "b", two, two, refused=True),

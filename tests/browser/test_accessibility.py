@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_kinds import KINDS
+from page_kinds import TEMPLATES
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 pytestmark = pytest.mark.browser
@@ -33,9 +33,11 @@ def _opened(context: BrowserContext, path: Path, fragment: str = "") -> Page:
     return page
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_axe_finds_no_violation(context: BrowserContext, pages: dict[str, Path], kind: str) -> None:
     page = _opened(context, pages[kind])
+    page.evaluate(UNFOLD)
+    page.evaluate(AXE)
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         assert _violations(page, "{}", passed=15) == []
@@ -49,8 +51,6 @@ def test_axe_finds_no_violation(context: BrowserContext, pages: dict[str, Path],
 
 def _violations(page: Page, options: str, *, passed: int) -> list[tuple[str, str, str]]:
     """What axe-core finds. More than `passed` rules must have passed: otherwise it saw nothing."""
-    page.evaluate(UNFOLD)
-    page.evaluate(AXE)
     found = page.evaluate(f"axe.run(document, {{ resultTypes: ['violations'], ...{options} }})")
     assert len(found["passes"]) > passed
     return [
@@ -191,7 +191,7 @@ def test_everything_is_reached_by_the_tab_key(
     assert all(all(found[1:]) for found in reached), reached
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_paper_has_no_controls_and_cuts_nothing(
     context: BrowserContext, pages: dict[str, Path], kind: str
 ) -> None:

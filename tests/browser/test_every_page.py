@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from page_kinds import KINDS, make_large_pages
+from page_kinds import KINDS, TEMPLATES, make_large_pages
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -57,12 +57,18 @@ def _held(path: Path) -> Iterator[tuple[str, threading.Event]]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_holds_still_and_fits(
-    browser: Browser, pages: dict[str, Path], kind: str, width: int
+def test_a_page_holds_still_and_fits_a_phone(
+    browser: Browser, pages: dict[str, Path], kind: str
 ) -> None:
-    _holds_still_and_fits(browser, pages[kind], width)
+    _holds_still_and_fits(browser, pages[kind], 390)
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_a_page_holds_still_and_fits_a_screen(
+    browser: Browser, pages: dict[str, Path], kind: str
+) -> None:
+    _holds_still_and_fits(browser, pages[kind], 1280)
 
 
 @pytest.mark.thorough
@@ -104,7 +110,7 @@ def _outside(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_a_page_works_without_script(browser: Browser, pages: dict[str, Path], kind: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -14,6 +14,7 @@ from leadline.report.answers.schemas import SCHEMAS
 from leadline.report.page_check import read_page
 from tests.cli.conftest import QUICK, Leadline
 from tests.conftest import RECORDED, Said
+from tests.golden.archive_builder import make_run, plan_with_settings
 
 # The fields of the contract, then those that this version adds to it.
 TOP = {
@@ -85,6 +86,7 @@ def answers(
     told["gate"] = [json.loads(gated.out)]
     monkeypatch.setenv("XDG_CACHE_HOME", str(target / "cache"))
     told["history"] = [one(leadline("history", "--format", "json"))]
+    told["drill"] = [one(leadline("drill", "@latest", "--format", "json"))]
     told["layers"] = [one(leadline("layers", "@latest", "--format", "json"))]
     inventory = RECORDED.parent / "ceph-multi-az"
     told["predict"] = [one(leadline("predict", "--from-inventory", inventory, "--format", "json"))]
@@ -95,6 +97,9 @@ def answers(
     told["recommend"] = [json.loads(leadline(*recommend).out)]
     told["import"] = [one(leadline("import", "table", table, "--runs", target, "--format", "json"))]
     told["check"] = [one(leadline("check", *targets, *QUICK, "--format", "json"))]
+    make_run(target, plan_with_settings(), run_id="tried")
+    tried = ("settings", "tried", "--runs", target, "--format", "json")
+    told["settings"] = [one(leadline(*tried))]
     leadline("site", "-o", target / "public")
     index = (target / "public" / "index.html").read_text("utf-8")
     told["site"] = [read_page("index.html", index).answer]

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from leadline.cli.main import main
 from leadline.text import visible
 from tests.cli.conftest import TRUSTED, Leadline
 from tests.conftest import RECORDED
+from tests.golden.archive_builder import make_run, plan_with_settings
 from tests.hostile_texts import DIRECTIONS, ESCAPES, HIDDEN, MARKUP, TEXTS, on_github
 from tests.unit.analysis.layers.streams import stack, stream_run
 
@@ -40,7 +41,8 @@ def squeezed(text: str) -> str:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Imported runs with the texts as targets: `one` with a load curve of each, `two` with a single
-    depth, `few` with two texts, `wrong` with unstable repeats, and counters of their layers."""
+    depth, `few` with two texts, `wrong` with unstable repeats, counters of their layers, and
+    `tried` with other values of a setting."""
     folder = tmp_path_factory.mktemp("hostile")
     for run, texts, depths, shares in (
         ("one", TEXTS, DEPTHS, (0.99, 1.01)),
@@ -62,6 +64,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arguments = ["import", "table", str(table), "--run", run, "--runs", str(folder / "runs")]
         assert main(arguments) == 0
     stream_run(folder / "runs" / "streams", {text: (stack(131072), [SLOW]) for text in TEXTS})
+    tried = plan_with_settings(TEXTS, repeats=1)
+    make_run(folder / "runs", tried, run_id="tried")
     return folder / "runs"
 
 
@@ -76,8 +80,16 @@ VERBS = {
     "predict": ("predict", "one"),
     "layers": ("layers", "streams"),
     "recommend": ("recommend", "two", "--for", "virtual-machines"),
+    "settings": ("settings", "tried"),
 }
 """The verbs that show a run, with arguments."""
+
+
+def first(always: tuple[Any, ...], rest: Iterable[Any]) -> list[Any]:
+    """Cases, of which only the first are in `make test`: all others have the same renderer, and are
+    in `make test-thorough`."""
+    others = (pytest.param(one, marks=pytest.mark.thorough) for one in rest if one not in always)
+    return [*always, *others]
 
 
 def answered(leadline: Leadline, runs: Path, verb: str, form: str) -> str:
@@ -94,7 +106,7 @@ def test_the_terminal_gets_no_hidden_character(leadline: Leadline, runs: Path, v
     answered(leadline, runs, verb, "text")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", first(("show", "compare"), VERBS))
 def test_json_has_the_exact_texts(leadline: Leadline, runs: Path, verb: str) -> None:
     found = set(_strings(json.loads(answered(leadline, runs, verb, "json"))))
     whole = "\n".join(found)
@@ -113,7 +125,9 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-@pytest.mark.parametrize("verb", ["show", "show --trials", "compare", "rank", "scale", "layers"])
+@pytest.mark.parametrize(
+    "verb", first(("show", "layers"), ("show --trials", "compare", "rank", "scale"))
+)
 def test_csv_has_a_cell_for_each_text_and_no_formula(
     leadline: Leadline, runs: Path, verb: str
 ) -> None:
@@ -143,7 +157,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "show --trials"])
+@pytest.mark.parametrize(
+    "verb", first(("show", "compare"), [verb for verb in VERBS if verb != "show --trials"])
+)
 def test_markdown_shows_the_texts_literally_on_github(
     leadline: Leadline, runs: Path, verb: str
 ) -> None:
@@ -182,22 +198,31 @@ class _Page(HTMLParser):
         self.parts.append(data)
 
 
-@pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["run", "comparison"])
-@pytest.mark.parametrize("ending", ["html", "pdf-ready", "md", "json", "csv", "raw.csv"])
-def test_a_report_of_any_form(
-    leadline: Leadline, runs: Path, tmp_path: Path, names: tuple[str, ...], ending: str
-) -> None:
+@pytest.mark.parametrize(
+    "page",
+    first(
+        ("run.html", "comparison.html", "comparison.md", "run.csv", "run.raw.csv"),
+        [
+            f"{name}.{ending}"
+            for name in ("run", "comparison")
+            for ending in ("pdf-ready", "html", "md", "json", "csv", "raw.csv")
+        ],
+    ),
+)
+def test_a_report_of_any_form(leadline: Leadline, runs: Path, tmp_path: Path, page: str) -> None:
+    kind, _, ending = page.partition(".")
+    names = ("one",) if kind == "run" else ("one", "two")
     path = tmp_path / f"page.{ending}"
     said = leadline("report", *names, "--runs", runs, "-o", path)
     assert said.status == 0, said.err
     text = path.read_text("utf-8")
     if ending in ("html", "pdf-ready"):
-        page = _Page()
-        page.feed(text)
-        assert page.scripts == (ending == "html")
-        assert not {name for name in page.attributes if name.startswith("on")}
-        assert "img" not in page.elements
-        shown = " ".join("".join(page.parts).replace("`", "").split())
+        parsed = _Page()
+        parsed.feed(text)
+        assert parsed.scripts == (ending == "html")
+        assert not {name for name in parsed.attributes if name.startswith("on")}
+        assert "img" not in parsed.elements
+        shown = " ".join("".join(parsed.parts).replace("`", "").split())
         names_shown = [squeezed(text).replace("`", "") for text in TEXTS]
         assert [name for name in names_shown if name not in shown] == []
         text = text.replace(_script(text), "")
@@ -216,7 +241,8 @@ def test_a_report_of_any_form(
 
 
 @pytest.mark.parametrize(
-    "verb", ["run", "comparison", "rank", "scale", "predict", "layers", "recommend"]
+    "verb",
+    first(("run", "rank"), ("comparison", "scale", "predict", "layers", "recommend", "settings")),
 )
 def test_a_workbook_has_the_texts_as_texts(
     leadline: Leadline, runs: Path, tmp_path: Path, verb: str
@@ -267,6 +293,8 @@ ASKED = (
     ("predict", "few", "--cluster", "{}"),
     ("predict", "few", "--against", "{}"),
     ("predict", "--from-inventory", "{}"),
+    ("settings", "{}"),
+    ("settings", "tried", "--band", "{}"),
     ("layers", "streams", "--target", "{}"),
     ("report", "few", "-o", "{}"),
     ("explain", "{}"),
@@ -341,7 +369,7 @@ def test_a_plan_takes_every_text_or_names_its_fault(
             assert "targets[0].name" in said.err
 
 
-@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("terminal", first((True,), (False,)))
 def test_a_run_prints_its_progress_literally(
     leadline: Leadline,
     plan_of_texts: tuple[Path, list[str]],

@@ -26,7 +26,7 @@ from leadline.inventory.redaction import redact_document
 from leadline.lab import processes
 from leadline.plan.models import Cluster
 from leadline.probes.ceph import capture
-from tests.cli.conftest import Leadline, recorded_output
+from tests.cli.conftest import HEAD, Leadline, recorded_output, rows
 from tests.conftest import RECORDED, Said
 from tests.golden.archive_builder import CREATED, make_run, small_plan
 from tests.unit.archive.test_archive import SESSION
@@ -295,6 +295,32 @@ def test_every_page_of_several_runs_lists_what_was_removed(
         assert "mgr.password" in section, name
         assert f"documents of {clean.name}" not in section, name
     assert "Redactions" not in leadline("rank", clean, "--format", "markdown").out
+
+
+def test_forecasts_of_a_cluster(
+    search: Search, planted: Planted, inputs: Path, tmp_path: Path
+) -> None:
+    (inputs / "c").mkdir()
+    for file, content in planted_ceph(planted, CEPH[0]).items():
+        (inputs / "c" / file).write_bytes(content)
+    table = inputs / "curve.csv"
+    levels = ((1, 3200), (4, 10700), (16, 18300), (32, 19300))
+    table.write_text("\n".join((HEAD, *rows("", levels, target="rbd_r3"))) + "\n")
+    search("import", "table", table, "--run", "study", "--inventory", inputs / "c")
+    asked = {
+        "run": ("study", "--set", "replicas=2"),
+        "errors": ("--validate", "study"),
+        "bounds": ("--from-inventory", inputs / "c"),
+    }
+    for name, words in asked.items():
+        page = tmp_path / f"{name}.html"
+        for output in ("text", "json", "markdown"):
+            search("predict", *words, "--details", "--format", output)
+        search("predict", *words, "-o", page)
+        search("verify", page)
+        # Bounds are of the folder, which has no list of what was removed.
+        assert ("Redactions" in page.read_text("utf-8")) is (name != "bounds")
+    assert search.files() > 10
 
 
 def test_objects_of_kubernetes_clusters(

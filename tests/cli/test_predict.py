@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,6 +209,77 @@ def test_an_inventory_gives_bounds_alone(leadline: Leadline, tmp_path: Path) -> 
     assert "Bounds" in page.read_text("utf-8")
 
 
+def test_a_page_of_bounds_is_verified_against_its_dumps(
+    leadline: Leadline, imported: Callable[..., None], tmp_path: Path
+) -> None:
+    dumps = tmp_path / "dumps"
+    shutil.copytree(CEPH, dumps)
+    imported(*rows("", SATURATING, target="rbd_r3"))
+    for name, words in (("alone", ()), ("run", ("study",))):
+        page = tmp_path / f"{name}.html"
+        asked = ("--from-inventory", dumps, "--set", "osds=24")
+        assert leadline("predict", *words, *asked, "-o", page).status == 0
+        said = leadline("verify", page)
+        assert said.status == 0, said.out
+        assert re.search(rf"{name}\.html: [1-9]\d+ numbers checked", said.out)
+        pools = dumps / "osd_dump.json"
+        kept = pools.read_text()
+        pools.write_text(re.sub(r'"size": ?3', '"size": 1', kept))
+        assert leadline("verify", page).status == 1
+        pools.write_text(kept)
+    shutil.rmtree(dumps)
+    assert "the dumps of the page are not here" in refused(
+        leadline("verify", tmp_path / "alone.html"), 2, "dumps-invalid"
+    )
+
+
+def test_an_inventory_bounds_files_that_are_created_on_cephfs(leadline: Leadline) -> None:
+    found = answer(leadline("predict", "--from-inventory", CEPH, "--format", "json"))
+    files = [one for one in found["forecasts"] if one["workload"] == "file creation"]
+    assert {one["target"] for one in files} == {"cephfs_r3", "cephfs_r2"}
+    for one in files:
+        assert (one["level"], one["in_flight"]) == ("", None)
+        assert one["bound"]["capacity_iops"] == pytest.approx(100_000), "one rank"
+        assert one["bound"]["capacity_of"] == "mds"
+        assert one["bound"]["capacity_bps"] is None
+    assert "file creation" in leadline("predict", "--from-inventory", CEPH, "--details").out
+
+
+def files_created(tmp_path: Path, files_per_s: float) -> Path:
+    """What fio writes of files that it created."""
+    latency = {"min": 1000, "max": 90000, "mean": 40000.0, "N": 90000}
+    read = {
+        "io_bytes": 4096 * 90000, "iops": files_per_s, "runtime": 3000, "total_ios": 90000,
+        "clat_ns": latency, "lat_ns": latency,
+    }  # fmt: skip
+    options = {"ioengine": "filecreate", "numjobs": "4", "group_reporting": "1"}
+    job = {"jobname": "create", "groupid": 0, "error": 0, "job options": options, "read": read}
+    path = tmp_path / f"{files_per_s:.0f}.json"
+    path.write_text(json.dumps({"fio version": "fio-3.33", "global options": {}, "jobs": [job]}))
+    return path
+
+
+@pytest.mark.parametrize(("files_per_s", "above"), [(30_000.0, False), (130_000.0, True)])
+def test_imported_files_are_bounded_by_the_mds_of_their_cluster(
+    leadline: Leadline, tmp_path: Path, files_per_s: float, above: bool
+) -> None:
+    given = ("--target", "cephfs_r3", "--cluster", "c", "--inventory", f"c={CEPH}")
+    made = files_created(tmp_path, files_per_s)
+    said = leadline("import", "fio", made, *given, "--run", "files")
+    assert said.status in (0, 1), said.err
+    (one,) = answer(leadline("predict", "files", "--format", "json"))["forecasts"]
+    assert one["bound"]["capacity_of"] == "mds"
+    assert [reason["code"] for reason in one["refusals"]] == ["no-blocks"]
+    # The audit refuses what no MDS can do.
+    assert one["measured"] == ({} if above else {"iops": files_per_s})
+    codes = [
+        found["code"]
+        for found in json.loads(leadline("audit", "files", "--format", "json").out)["findings"]
+    ]
+    assert ("exceeds-ceiling" in codes) is above
+    assert "MDS" in leadline("predict", "files").out
+
+
 def test_a_change_of_an_inventory_moves_its_bounds(leadline: Leadline) -> None:
     def floors(*settings: str) -> dict[tuple[str, str, str], float]:
         words = [word for setting in settings for word in ("--set", setting)]
@@ -276,6 +349,22 @@ def test_left_out_levels_are_forecast_and_the_errors_shown(
     assert 0 <= first["median"] <= first["p90"] <= first["worst"]
     text = leadline("predict", "--validate", "study").out
     assert "load levels left out" in text
+
+
+@pytest.mark.parametrize("leave", ["depth", "cluster"])
+def test_a_page_of_errors_is_verified_against_its_archives(
+    leadline: Leadline, imported: Callable[..., None], tmp_path: Path, leave: str
+) -> None:
+    imported(*rows("a", SATURATING), *rows("b", SATURATING))
+    page = tmp_path / "errors.html"
+    words = ("predict", "--validate", "study-a", "study-b", "study-a", "--leave", leave)
+    assert leadline(*words, "-o", page).status == 0
+    said = leadline("verify", page)
+    assert said.status == 0, said.out
+    assert len(said.out.splitlines()) == 4, "two archives, the page, the verdict"
+    first = tmp_path / "runs" / "study-a" / "trials" / "t0001-1" / "derived.json"
+    first.write_text(re.sub(r"\d+\.\d+", "12345.5", first.read_text("utf-8"), count=1), "utf-8")
+    assert leadline("verify", page).status == 1
 
 
 @pytest.mark.parametrize("leave", ["depth", "target", "cluster"])

@@ -123,8 +123,9 @@ def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
 def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline) -> None:
     verbs = leadline("schema").out.split()
     assert verbs == [
-        *("audit", "check", "compare", "gate", "history", "import", "inventory", "lab", "layers"),
+        *("audit", "check", "compare", "drill", "gate", "history", "import", "inventory", "lab"),
         *(
+            "layers",
             "list",
             "plan",
             "pools",
@@ -134,6 +135,7 @@ def test_a_schema_is_printed_for_every_verb_that_speaks_json(leadline: Leadline)
             "recommend",
             "run",
             "scale",
+            "settings",
             "show",
             "site",
             "verify",

@@ -181,14 +181,15 @@ def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     nowhere.write_text("Host node*\n    HostName %h.invalid\n")
     monkeypatch.setenv("LEADLINE_SSH_CONFIG", str(nowhere))
     page = GUIDES / "load-from-several-hosts.md"
-    assert _files(page, tmp_path) == ["hosts.yaml"]
-    hold_against(page, tmp_path, least=3)
+    assert _files(page, tmp_path) == ["hosts.yaml", "image.yaml"]
+    hold_against(page, tmp_path, least=4)
 
 
 def test_measure_zfs(tmp_path: Path) -> None:
     """What needs no ZFS: the plans and what they would do."""
     page = GUIDES / "measure-zfs.md"
-    assert _files(page, tmp_path) == ["zfs.yaml", "record-size.yaml", "same-image.yaml"]
+    names = ["dataset-or-volume.yaml", "zfs.yaml", "record-size.yaml", "same-image.yaml"]
+    assert _files(page, tmp_path) == names
     hold_against(page, tmp_path, least=2)
 
 
@@ -205,6 +206,14 @@ def test_compare_cores_and_replicas(tmp_path: Path) -> None:
 def test_guard_a_run(tmp_path: Path) -> None:
     page = GUIDES / "guard-a-run.md"
     assert _files(page, tmp_path) == ["guarded.yaml", "busy.yaml", "faulty.yaml"]
+    hold_against(page, tmp_path, least=7)
+
+
+@NEEDS_FIO
+@pytest.mark.real
+def test_try_settings(tmp_path: Path) -> None:
+    page = GUIDES / "try-settings.md"
+    assert _files(page, tmp_path) == ["settings.yaml"]
     hold_against(page, tmp_path, least=7)
 
 

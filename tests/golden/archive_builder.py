@@ -29,8 +29,10 @@ from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import EngineOutput
 from leadline.inventory.host import BlockDevice, HostInventory, Mount, TargetInventory
 from leadline.metrics import Op
+from leadline.plan.expand import with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Target
+from leadline.plan.settings import Setting
 
 RECORDED = Path(__file__).parent / "recorded"
 PLAN = Path(__file__).parent / "plan.yaml"
@@ -46,6 +48,40 @@ def small_plan(names: Collection[str] = NAMES, *, repeats: int = 3) -> Plan:
     targets = [Target(name=renamed[one.name], url=one.url) for one in plan.targets]
     cells = [one.model_copy(update={"target": renamed[one.target]}) for one in plan.cells]
     return plan.model_copy(update={"targets": tuple(targets), "cells": tuple(cells)})
+
+
+def plan_with_settings(names: Collection[str] = ("disk",), *, repeats: int = 3) -> Plan:
+    """The golden plan on targets in their present state and with two values of a setting."""
+    plan = small_plan(names, repeats=repeats)
+    command = {"apply": "set {value}", "read": "get", "restore": "set {before}"}
+    setting = Setting.model_validate(
+        {"name": "mode", "command": {**command, "values": ["same", "other"]}}
+    )
+    states = [
+        one.model_copy(
+            update={
+                "name": f"{one.name} mode={value}",
+                "labels": {"mode": value},
+                "settings": {"mode": value},
+                "base": one.name,
+            }
+        )
+        for one in plan.targets
+        for value in setting.values
+    ]
+    cells = (
+        *plan.cells,
+        *(
+            cell.model_copy(update={"target": state.name})
+            for state in states
+            for cell in plan.cells
+            if cell.target == state.base
+        ),
+    )
+    tried = plan.model_copy(
+        update={"targets": (*plan.targets, *states), "cells": cells, "settings": (setting,)}
+    )
+    return with_repeats(tried, [repeats] * len(cells))
 
 
 def make_run(

@@ -10,6 +10,9 @@ No operator acts on any of them.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,8 +190,19 @@ def _disk_pool() -> Manifest:
 
 
 def manifests(programs: Path) -> list[Manifest]:
-    """Every CustomResourceDefinition, from the files below `programs`/crds."""
-    at = programs / "crds"
+    """Every CustomResourceDefinition, from the files below `programs`/crds. They are parsed once,
+    which takes seconds, and kept as JSON next to the programs."""
+    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    kept = programs / f"crds-{code}.json"
+    if not kept.exists():
+        aside = kept.with_suffix(f".{os.getpid()}")
+        aside.write_text(json.dumps(_parse(programs / "crds")))
+        aside.rename(kept)
+    found: list[Manifest] = json.loads(kept.read_text())
+    return found
+
+
+def _parse(at: Path) -> list[Manifest]:
     plain = [
         document
         for folder in ("rook", "ocs", "snapshot", "zfs", "longhorn")

@@ -41,8 +41,11 @@ def _commands(cluster: Cluster) -> dict[str, list[str]]:
     at, kubeconfig = cluster.folder, f"--kubeconfig={cluster.kubeconfig()}"
     socket = at / "csi.sock"
     address = f"--csi-address={socket}"
-    # The sidecars' own: 5 requests a second, and a second before they try again.
-    usual = (kubeconfig, *parts.API_RATE, "--retry-interval-start=200ms")
+    # The sidecars' own: 5 requests a second, and waits before another attempt that grow from one
+    # second to five minutes. external-attacher removes the finalizer of a volume by its place in
+    # the list and tries again where another finalizer has just gone (status 422).
+    retries = ("--retry-interval-start=200ms", "--retry-interval-max=2s")
+    usual = (kubeconfig, *parts.API_RATE, *retries)
     registry = at / "kubelet" / "plugins_registry"
     programs = {
         "csi-hostpath": [
@@ -121,6 +124,8 @@ def running(cluster: Cluster) -> Iterator[None]:
     try:
         cluster.until("the driver on the node", lambda: _is_registered(cluster))
         yield
+        # A volume that is left without its driver stays for ever, and fails the tests that follow.
+        cluster.until("the end of the driver's volumes", lambda: not _volumes(cluster))
     finally:
         for name in reversed(_PARTS):
             cluster.kill(name)
@@ -131,6 +136,14 @@ def running(cluster: Cluster) -> Iterator[None]:
             with contextlib.suppress(Refused):
                 cluster.request(path, "DELETE")
         cluster.until("the node without the driver", lambda: not _is_registered(cluster))
+
+
+def _volumes(cluster: Cluster) -> list[str]:
+    items = cluster.request("/api/v1/persistentvolumes")["items"]
+    drivers = {
+        item["metadata"]["name"]: item["spec"].get("csi", {}).get("driver") for item in items
+    }
+    return [name for name, driver in drivers.items() if driver == DRIVER]
 
 
 def _is_registered(cluster: Cluster) -> bool:

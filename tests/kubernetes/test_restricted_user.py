@@ -150,9 +150,9 @@ def test_the_admin_of_a_namespace_needs_no_rights_on_nodes_and_classes(
     ):
         plan = leadline.plan("files=storageclass:fast?size=96Mi", cluster={"namespace": "theirs"})
         ended = leadline("run", plan).answered()
-        # It may not see volumes, and so does not wait for their end. The attacher's waits between
-        # attempts grow to 5 minutes.
-        cluster.until("the volume's end", lambda: ours(cluster) == [], bound_s=400)
+        # It may not see volumes, and so does not wait for their end. local-path-provisioner removes
+        # them by a pod, which it gives 120 s, and tries again after 15 s.
+        cluster.until("the volume's end", lambda: ours(cluster) == [], bound_s=300)
     assert "may not read the StorageClass 'fast'" in ended.err
     (trial,) = leadline.trials()
     assert trial["status"] == "completed"

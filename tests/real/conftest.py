@@ -6,6 +6,7 @@ skipped with the reason, and `-ra` prints it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -16,6 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from leadline.connect.programs import find
+from leadline.connect.ssh import CONFIG
+from tests.real.ssh_hosts import SshHosts, short_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,29 @@ def mounted(loop_device: Path, tmp_path: Path) -> Iterator[Path]:
     sh("mount", loop_device, folder)
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def only_zfs() -> Iterator[None]:
+    """Tests of ZFS in another suite wait meanwhile: a machine has one daemon of zfs-fuse."""
+    program = find("zpool")
+    if program is None:
+        yield
+        return
+    with Path(program).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
+    """Hosts by ssh, each an sshd of the test's own."""
+    folder = short_folder()
+    made = SshHosts(folder)
+    monkeypatch.setenv(CONFIG, str(made.config))
+    yield made
+    made.close()
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

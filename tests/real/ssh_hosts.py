@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _SERVER = """\
@@ -71,13 +73,9 @@ class SshHosts:
         so that hosts need not share what is there (needs root)."""
         port = port or _free_port()
         if not (self.folder / f"host-{name}").exists():
-            _key(self.folder / f"host-{name}")
             self.enter(name, port)
-            public = (self.folder / f"host-{name}.pub").read_text().split()
-            with (self.folder / "known").open("a") as stream:
-                stream.write(f"{name} {' '.join(public[:2])}\n" if known else "")
-        conf = self.folder / f"sshd-{name}"
-        conf.write_text(_SERVER.format(port=port, folder=self.folder, name=name, more=more))
+            self._make_key(name, known=known)
+        conf = self._configure(name, port, more)
         command = [self._program, "-D", "-e", "-f", str(conf)]
         if at is not None:
             own = self.folder / f"root-{name}"
@@ -95,6 +93,25 @@ class SshHosts:
             assert server.poll() is None, (self.folder / f"log-{name}").read_text()
             assert time.monotonic() < end, "sshd does not answer"
             time.sleep(0.02)
+
+    def start_in(self, name: str, prefix: Sequence[str]) -> None:
+        """A host whose every connection is an sshd of its own, started by the words `prefix`: in
+        the network of a lab, for instance."""
+        conf = self._configure(name, 22, "")
+        command = [*prefix, self._program, "-i", "-e", "-f", str(conf)]
+        self.enter(name, 22, f"ProxyCommand {shlex.join(command)} 2>>{self.folder}/log-{name}")
+        self._make_key(name, known=True)
+
+    def _configure(self, name: str, port: int, more: str) -> Path:
+        conf = self.folder / f"sshd-{name}"
+        conf.write_text(_SERVER.format(port=port, folder=self.folder, name=name, more=more))
+        return conf
+
+    def _make_key(self, name: str, *, known: bool) -> None:
+        _key(self.folder / f"host-{name}")
+        public = (self.folder / f"host-{name}.pub").read_text().split()
+        with (self.folder / "known").open("a") as stream:
+            stream.write(f"{name} {' '.join(public[:2])}\n" if known else "")
 
     def root(self, name: str) -> Path:
         """What the host shows where `at` is."""

@@ -138,6 +138,10 @@ def locked(code: str) -> Callable[[Bench], Path]:
     return make
 
 
+# udev's process, by its name.
+AS_UDEV = "open('/proc/self/comm', 'w').write('(udev-worker)')\n"
+
+
 def mounted(*options: str) -> Callable[[Bench], Path]:
     def make(bench: Bench) -> Path:
         device = bench.loop(bench.image())
@@ -408,6 +412,10 @@ SITUATIONS: dict[str, tuple[Callable[[Bench], Path], str]] = {
         locked("fcntl.flock(held, fcntl.LOCK_SH)"),
         "locked (flock) by process ",
     ),
+    "locked by udev, not shared": (
+        locked(AS_UDEV + "fcntl.flock(held, fcntl.LOCK_EX)"),
+        "locked (flock) by process ",
+    ),
     "locked by fcntl": (
         locked("fcntl.lockf(held, fcntl.LOCK_SH)"),
         "locked (posix) by process ",
@@ -437,6 +445,7 @@ FREE: dict[str, Callable[[Bench], Path]] = {
     "open for reading": opened("os.O_RDONLY"),
     "backing file open for reading": backing_file("os.O_RDONLY"),
     "another loop device is mounted": two_loops_of_two_files,
+    "read by udev": locked(AS_UDEV + "fcntl.flock(held, fcntl.LOCK_SH)"),
 }
 
 

@@ -124,6 +124,44 @@ def test_every_kind_of_target_is_measured_and_left_as_it_was(
         assert inventory.pool("ec-2-1") is not None
 
 
+FILES = """[global]
+numjobs=2
+nrfiles=50
+filesize=4k
+size=200k
+filename_format=small.$jobnum.$filenum
+openfiles=1
+file_service_type=sequential
+fallocate=none
+group_reporting=1
+runtime=20
+[delete]
+ioengine=filedelete
+[create]
+stonewall
+ioengine=filecreate
+create_on_open=1
+"""
+
+
+@pytest.mark.slow
+def test_files_created_on_cephfs_are_within_the_bound_of_its_mds(
+    lab: str, process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    (tmp_path / "files.fio").write_text(FILES)
+    plan = tmp_path / "files.yaml"
+    plan.write_text("targets: []\nworkloads: [{name: files, job_file: files.fio}]\n")
+    where = ("--target", "cephfs:cephfs-rep2", "--lab", lab)
+    ended = process("run", plan, *where, "--repeats", "1", "--quiet")
+    assert ended.status in (0, 1), ended.err
+    (one,) = json.loads(process("predict", "@latest", "--format", "json").out)["forecasts"]
+    assert (one["workload"], one["op"]) == ("files/create", "write")
+    assert one["bound"]["capacity_of"] == "mds"
+    assert one["bound"]["capacity_iops"] == pytest.approx(100_000)
+    assert 0 < one["measured"]["iops"] < one["bound"]["capacity_iops"]
+    assert "exceeds-ceiling" not in process("audit", "@latest", "--format", "json").out
+
+
 @pytest.mark.slow
 def test_the_cells_of_an_erasure_coded_pool_of_a_lab_need_no_second_name(
     lab: str, process: Callable[..., Ended], plan: Callable[..., Path]

@@ -20,7 +20,7 @@ import pytest
 from leadline import errors
 from leadline.archive.records import Created
 from leadline.connect.shell import CommandResult, Shell, run_repeatable
-from leadline.connect.ssh import CONFIG, SshHost, SshShell
+from leadline.connect.ssh import SshHost, SshShell
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -30,23 +30,13 @@ from tests.awaiting import wait_for
 from tests.conftest import ROOT
 from tests.local_shell import LocalShell
 from tests.real.conftest import fio_processes
-from tests.real.ssh_hosts import SshHosts, short_folder
+from tests.real.ssh_hosts import SshHosts
 
 pytestmark = pytest.mark.real
 ODD = 'it\'s an "odd" $(name) \\ %h; ü'
 FILES = {"leadline.0.dat": 1 << 20, "leadline.c2.0.dat": 1 << 20}
 SMALL = Footprint(files=FILES, span=0, job_file_bytes=0, writes=True, clients=2)
 JOB = "[j]\nfilename=leadline.0.dat\nsize=1M\nbs=4k\nrw=randread\nruntime={}\ntime_based\n"
-
-
-@pytest.fixture
-def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
-    folder = short_folder()
-    made = SshHosts(folder)
-    monkeypatch.setenv(CONFIG, str(made.config))
-    yield made
-    made.close()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -366,7 +356,7 @@ def _separate(hosts: SshHosts, *names: str) -> Path:
 
 
 def connected(target: HostsTarget, host: str) -> bool:
-    master = target._shells[host]._connection._master
+    master = target.shells[host]._connection._master
     return master is not None and master.poll() is None
 
 
@@ -438,8 +428,9 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts, tmp_pat
         (folder / "leadline.c2.0.dat").write_bytes(b"x")
     journal = Journal()
     journal.entries += left
-    run: Any = SimpleNamespace(path=tmp_path, left_behind=left, plan=None)
-    removed, problems = remove_leftovers(run, journal)
+    run: Any = SimpleNamespace(path=tmp_path, left_behind=left, unrestored=(), plan=None)
+    writer: Any = journal
+    removed, problems = remove_leftovers(run, writer)
     assert removed == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []
     assert journal.entries == []

@@ -390,3 +390,15 @@ def test_without_ping_the_round_trip_is_not_guessed(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NetworkUnavailable, match=r"no ping \(Debian: iputils-ping\)"):
         zones.measure_rtt("az1", "az2")
+
+
+def test_a_lost_link_drops_every_packet_until_its_delay_is_set(zones: ZoneNetwork) -> None:
+    zones.set_rtt_between_all(0.001)
+    zones.lose_link("az1", "az2")
+    with pytest.raises(NetworkUnavailable, match="no reply"):
+        zones.measure_rtt("az1", "az2", count=3)
+    assert zones.measure_rtt("az1", "az3", count=3).received == 3
+    assert zones.delays_ns()["az2", "az1"] == -1
+    zones.set_rtt("az1", "az2", 0.001)
+    assert zones.measure_rtt("az2", "az1", count=3).min_s >= 0.001
+    assert set(zones.delays_ns().values()) == {500_000}

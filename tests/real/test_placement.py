@@ -22,6 +22,7 @@ from leadline.connect.programs import find
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.pg_placement import PlacementState, PoolPlacements, Unforecast
 from leadline.lab.state import lab_access
+from leadline.model.placement import count_objects
 from leadline.pools import placement
 from leadline.pools.placement import PlacementRequest, compute_placements, parse_addition
 from leadline.report.answers.schemas import SCHEMAS
@@ -292,6 +293,18 @@ def test_a_live_cluster_has_the_pgs_that_are_shown(process: Process, lab: str) -
         assert loads(pool["now"]) == counts(up_sets(dump), pool["pool_id"])
         assert pool["autoscaler"]["manager"] == finals[pool["pool"]]
         assert pool["autoscaler"]["rule"] == finals[pool["pool"]]
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_live_cluster_puts_objects_where_their_names_say(lab: str) -> None:
+    access = lab_access(lab)
+    for number in range(10):
+        name = f"rbd_data.3.10ab{number}.{number:016x}"
+        found = json.loads(ceph(access, "osd", "map", "rep3", name, "--format", "json"))
+        pool = json.loads(ceph(access, "osd", "pool", "get", "rep3", "pg_num", "--format", "json"))
+        pg = next(iter(count_objects([name], pool["pg_num"])))
+        assert found["pgid"] == f"{found['pool_id']}.{pg:x}"
 
 
 @pytest.mark.root

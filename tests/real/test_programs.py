@@ -23,6 +23,7 @@ from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress
+from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.local_shell import folders
 
@@ -124,6 +125,24 @@ def test_a_stopped_trial_leaves_no_process_and_no_data(
     ended = engine.execute(job_of(engine, location, 60.0), trial, stop, lambda rate: None)
     assert ended.status is TrialStatus.INTERRUPTED
     assert time.monotonic() - began < 30
+    require_nothing_left(folder)
+
+
+def test_a_trial_that_is_stopped_while_its_database_is_made_leaves_nothing(
+    folder: Path, trial: Path
+) -> None:
+    engine, stop = ProgramEngine(Program.PGBENCH), StopRequest()
+
+    def stop_in_initdb() -> None:
+        wait_for((trial / "initdb.txt").exists)
+        stop.ask()
+
+    watcher = threading.Thread(target=stop_in_initdb)
+    watcher.start()
+    job = job_of(engine, Folder(path=folder), 60.0)
+    ended = engine.execute(job, trial, stop, lambda rate: None)
+    watcher.join()
+    assert ended.status is TrialStatus.INTERRUPTED
     require_nothing_left(folder)
 
 

@@ -28,9 +28,9 @@ from leadline.targets import zfs_daemon
 from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
-from tests.real.zfs_here import answers, left_here, pools, tokens
+from tests.real.zfs_here import left_here, pool_on_file, tokens
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.usefixtures("only_zfs")]
 
 SHORT = "defaults: {size: 16M, runtime: 1s, block_size: 4k}\nrepeats: 1\n"
 # A busy machine may take long to write back at the end.
@@ -59,29 +59,14 @@ class Users:
 
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
-    """On zfs-fuse, unless a ZFS runs here; the daemon is started and ended by the test."""
+    """On zfs-fuse, unless a ZFS runs here."""
     if os.geteuid() != 0 or find("zpool") is None:
         pytest.skip("needs root and ZFS (apt-get install zfs-fuse): ZFS is NOT tested here")
     folder = tmp_path_factory.mktemp("zfs")
-
-    def running() -> bool:
-        return answers("zpool", "list") or (
-            subprocess.run([str(find("zfs-fuse")), "-p", folder / "pid", "-m", "128"]) is None
-        )
-
-    wait_for(running)
-    pool = f"test{secrets.token_hex(4)}"
-    with (folder / "disk").open("wb") as disk:
-        disk.truncate(512 << 20)
-    sh(find("zpool"), "create", "-o", "cachefile=none", "-m", folder / "mnt", pool, folder / "disk")
-    try:
+    with pool_on_file(folder, 512 << 20) as pool:
         sh(find("zfs"), "create", f"{pool}/users")
         (folder / "mnt" / "users" / "precious").write_bytes(secrets.token_bytes(1 << 20))
         yield Users(pool=pool, folder=folder / "mnt")
-    finally:
-        wait_for(lambda: answers("zpool", "destroy", pool), 60)
-        if zfs_daemon.find_processes("zfs-fuse", folder) and not pools():
-            assert zfs_daemon.end("zfs-fuse", folder)
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +121,7 @@ def test_a_pool_is_measured_as_asked_and_left_as_it_was(
         ("zfs:{pool}x", "target-invalid", 2, "there is no pool"),
         ("zfs:{pool}/nobody", "target-invalid", 2, "there is no dataset"),
         ("zfs:{pool}?compression=lz5", "plan-invalid", 2, "'lz5' is no compression of ZFS"),
+        ("zvol:{pool}?recordsize=8K", "plan-invalid", 2, "have no option 'recordsize'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_is_touched(
@@ -167,6 +153,19 @@ def test_an_old_pool_is_reported_what_it_does_not_have(
     assert "error[target-unsuitable]" in ended.err
     for said in ("no property 'sync'", "128 KiB at most", "compression=zstd", "version 23"):
         assert said in ended.err
+
+
+def test_zfs_fuse_has_no_volumes(
+    users: Users, leadline: Callable[..., Said], tmp_path: Path
+) -> None:
+    if Path("/dev/zfs").exists():
+        pytest.skip("the kernel's ZFS has volumes: the refusal is NOT tested here")
+    before = users.state
+    ended = leadline("run", plan(tmp_path, f"zvol:{users.pool}?volblocksize=16K"), "--quiet")
+    assert ended.status == 3, ended.err
+    assert "error[target-unsuitable]: zfs-fuse has no volumes" in ended.err
+    assert f"zfs:{users.pool}" in ended.err
+    assert users.state == before
 
 
 def test_a_plan_that_does_not_fit_is_refused(

@@ -21,7 +21,12 @@ from tests.awaiting import wait_for
 from tests.real.conftest import Ended, fio_processes
 from tests.real.zfs_here import answers, left_here, tokens
 
-pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.root,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("only_zfs"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import signal
 import subprocess
@@ -26,8 +25,9 @@ from leadline.runner.events import StopRequest
 from leadline.runner.ports import Dataset, Job
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
+from tests.real.zfs_here import answers, pool_on_file
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("only_zfs")]
 Process = Callable[..., Ended]
 PLAN = """
 leadline: 1
@@ -60,28 +60,8 @@ sys.exit(status)
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if os.geteuid() != 0 or not shutil.which("zfs-fuse"):
         pytest.skip("needs root and zfs-fuse")
-    folder = tmp_path_factory.mktemp("zfs")
-
-    def answers() -> bool:
-        # There is one daemon on a machine: one that runs is used, and left running.
-        return _tried("zpool", "list") or (_tried("zfs-fuse", "-p", folder / "pid") and False)
-
-    wait_for(answers)
-    name = f"t{secrets.token_hex(4)}"
-    with (folder / "vdev").open("wb") as vdev:
-        vdev.truncate(1 << 30)
-    create = ["-o", "cachefile=none", "-m", folder / "mnt", name, folder / "vdev"]
-    wait_for(lambda: _tried("zpool", "create", *create), 20)
-    try:
+    with pool_on_file(tmp_path_factory.mktemp("zfs"), 1 << 30) as name:
         yield name
-    finally:
-        wait_for(lambda: _tried("zpool", "destroy", "-f", name), 60)
-        if (folder / "pid").exists():
-            os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
-
-
-def _tried(*command: object) -> bool:
-    return subprocess.run([*map(str, command)], capture_output=True).returncode == 0
 
 
 def plan(tmp_path: Path, pool: str, *, size: str, runtime: str) -> Path:
@@ -125,6 +105,12 @@ def test_what_is_received_is_verified_measured_and_removed(
         assert told[Metric.BANDWIDTH] == report.bandwidth_bps
         assert told[Metric.IOPS] is None
     assert left_in(pool) == []
+    bounds = {}
+    for one in json.loads(process("predict", run.id, "--format", "json").out)["forecasts"]:
+        assert one["bound"]["capacity_of"] == "receive"
+        assert one["measured"].get("bandwidth", 0.0) < one["bound"]["capacity_bps"]
+        bounds[one["target"]] = one["bound"]["capacity_bps"]
+    assert bounds["small"] < bounds["large"]
     for verb in (
         ("audit", run.id),
         ("show", run.id),
@@ -172,7 +158,7 @@ def test_a_byte_that_changes_behind_the_reception_is_found(
     content, found = os.urandom(32 << 20), tmp_path / "found"
     dataset = Dataset(name=f"{pool}/flipped", path=tmp_path / "mnt")
     (tmp_path / "needle").write_bytes(content[16 << 20 :][:4096])
-    (vdev,) = (word for word in sh("zpool", "status", pool).split() if word.endswith("/vdev"))
+    (vdev,) = (word for word in sh("zpool", "status", pool).split() if word.endswith("/disk"))
     real = str(find("zfs"))
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -193,7 +179,7 @@ def test_a_byte_that_changes_behind_the_reception_is_found(
         job = Job(text=request.text(), location=dataset, bound_s=120)
         ended = engine.execute(job, folder, StopRequest(), lambda progress: None)
     finally:
-        wait_for(lambda: _tried(real, "destroy", "-r", dataset.name), 60)
+        wait_for(lambda: answers("zfs", "destroy", "-r", dataset.name))
     assert int(found.read_text()) == 2, "what was sent, and what was received"
     assert ended.status is TrialStatus.FAILED
     assert ended.problem is not None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import secrets
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from leadline.connect.programs import find
+from leadline.targets import zfs_daemon
+from tests.awaiting import wait_for
 from tests.real.conftest import sh
 
 
@@ -18,6 +23,23 @@ def answers(program: str, *arguments: object) -> bool:
 def pools() -> list[str]:
     listed = sh(find("zpool"), "list", "-H", "-o", "name").splitlines()
     return [name for name in listed if " " not in name]
+
+
+@contextlib.contextmanager
+def pool_on_file(folder: Path, size_bytes: int) -> Iterator[str]:
+    """The name of a pool on a file in `folder`, mounted at `folder`/mnt. zfs-fuse is started if no
+    ZFS runs, as Leadline starts it, and ends with the pool unless it has other pools."""
+    zfs_daemon.ensure(folder / "pid")
+    name = f"test{secrets.token_hex(4)}"
+    with (folder / "disk").open("wb") as disk:
+        disk.truncate(size_bytes)
+    sh(find("zpool"), "create", "-o", "cachefile=none", "-m", folder / "mnt", name, folder / "disk")
+    try:
+        yield name
+    finally:
+        # What was killed may keep a file open for a while.
+        wait_for(lambda: answers("zpool", "destroy", "-f", name))
+        assert zfs_daemon.stop(folder, name) == ()
 
 
 def tokens(tmp_path: Path) -> list[str]:

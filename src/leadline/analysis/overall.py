@@ -49,19 +49,20 @@ def overall_effects(
     return tuple(found)
 
 
+def without_totals(cells: Sequence[ComparedCell]) -> list[ComparedCell]:
+    """Leave out totals whose reads and writes are given."""
+    parts = {(cell.target, cell.workload, cell.level) for cell in cells if cell.op is not Op.TOTAL}
+    return [
+        cell
+        for cell in cells
+        if cell.op is not Op.TOTAL or (cell.target, cell.workload, cell.level) not in parts
+    ]
+
+
 def _groups(
     cells: Sequence[ComparedCell],
 ) -> Iterator[tuple[Op | None, str | None, list[ComparedCell]]]:
-    parts = {(cell.target, cell.workload, cell.level) for cell in cells if cell.op is not Op.TOTAL}
-    yield (
-        None,
-        None,
-        [
-            cell
-            for cell in cells
-            if cell.op is not Op.TOTAL or (cell.target, cell.workload, cell.level) not in parts
-        ],
-    )
+    yield None, None, without_totals(cells)
     for op in _OPS:
         group = [cell for cell in cells if cell.op is op]
         yield op, None, group

@@ -180,7 +180,8 @@ class Traits:
     """The I/O of one workload, level and operation; None: unknown.
 
     `mixed`: reads and writes ran at the same time. `depth` is the requested number of I/Os in
-    flight, of all clients. `fsync`: writes are flushed to the medium periodically.
+    flight, of all clients. `fsync`: writes are flushed to the medium periodically. `file_op` is set
+    where an operation does something to a file and moves no data (`JobOptions.file_op`).
     """
 
     random: bool | None = None
@@ -188,6 +189,7 @@ class Traits:
     block_bytes: int | None = None
     depth: int | None = None
     fsync: bool | None = None
+    file_op: Op | None = None
 
     @property
     def rate(self) -> Metric:
@@ -254,6 +256,7 @@ def _of_options(options: JobOptions, mixed: bool) -> Traits:
         block_bytes=options.size("bs") or options.size("blocksize"),
         depth=depth * jobs if depth is not None and jobs is not None else None,
         fsync=any(options.flag(key) for key in synced) if synced or options.whole else None,
+        file_op=options.file_op,
     )
 
 

@@ -33,6 +33,9 @@ STAGING = ".staging"
 LOCK = ".lock"
 TEMPORARY = ".{}.new"
 CREATED = "created.jsonl"
+SETTINGS = "settings.jsonl"
+# What has to be undone is recorded in these before it is done.
+JOURNALS = (CREATED, SETTINGS)
 INVENTORY = "inventory"
 REDACTIONS = "redactions.json"
 PREFILL = "prefill"
@@ -55,6 +58,7 @@ IMAGE_COUNTERS = "image-counters.jsonl"
 MOUNT_COUNTERS = "mount-counters.jsonl"
 BLOCK_REQUESTS = "block-requests.jsonl"
 IMPORTED = "imported"
+DRILL = "drill.jsonl"
 RUNNERS = "runners.json"
 CLIENTS = "clients.json"
 NEIGHBOUR_JOB_FILE = "neighbour.fio"
@@ -145,8 +149,8 @@ def seal_holds(content: bytes) -> bool:
     return _digest_text(content[: found.start()] + _SEAL % b"") == found[1]
 
 
-# The journal names what may be removed, and is read by `leadline clean`.
-_OWN = (CREATED, REDACTIONS)
+# The journals name what may be removed or restored, and are read by `leadline clean`.
+_OWN = (*JOURNALS, REDACTIONS)
 
 
 def redact_file(name: str, content: bytes) -> bytes:

@@ -19,6 +19,11 @@ from leadline.files import read_content, read_contents
 from leadline.formats.ceph.rados_bench import read_rados_bench, read_rados_bench_windows
 from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windows
 from leadline.formats.clients import read_results
+from leadline.formats.fio.histogram_logs import (
+    HISTOGRAM_LOG,
+    LatencyRow,
+    parse_latency_rows,
+)
 from leadline.formats.fio.job_file import GENERATED, options_of, text_of
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.fio.logs import Window, add_windows, parse_iops_log
@@ -199,6 +204,20 @@ def _log(path: Path) -> Mapping[Op, tuple[Window, ...]]:
             "unreadable-result", f"fio's log {path.name} cannot be read: {error.strerror}"
         ) from error
     return parse_iops_log(content.decode("utf-8", "replace"))
+
+
+def read_latency_rows(folder: Path) -> tuple[LatencyRow, ...]:
+    """Read the histograms of fio's log of completion latencies (`write_hist_log`) by time; empty
+    without such a log. Raises FormatError with the line."""
+    rows: list[LatencyRow] = []
+    for path in sorted(folder.glob(f"*{HISTOGRAM_LOG}")):
+        try:
+            rows += parse_latency_rows(path.name, read_content(path))
+        except OSError as error:
+            raise FormatError(
+                "unreadable-result", f"fio's log {path.name} cannot be read: {error.strerror}"
+            ) from error
+    return tuple(sorted(rows, key=lambda row: row.at_s))
 
 
 def _fleet_windows(folder: Path, names: Sequence[str]) -> Mapping[Op, tuple[Window, ...]]:

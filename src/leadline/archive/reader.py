@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -23,6 +23,8 @@ from leadline.archive.records import (
     Manifest,
     Redactions,
     RunStatus,
+    SettingChange,
+    SettingStep,
     Stacks,
     TrialRecord,
     TrialStatus,
@@ -48,6 +50,7 @@ from leadline.metrics import Measurement
 from leadline.plan.models import Plan
 from leadline.plan.models import Trial as PlannedTrial
 
+Entry = TypeVar("Entry", bound=BaseModel)
 # Dumps of a cluster that are kept in memory together.
 _SMALL_BYTES = 16 << 20
 
@@ -251,7 +254,8 @@ class Run:
 
         Empty without any. Raises LeadlineError(`archive-damaged`).
         """
-        number = [target.name for target in self.plan.targets].index(name)
+        base = self.plan.target(name).base or name
+        number = [target.name for target in self.plan.targets].index(base)
         return self._dumps(layout.target_folder("*", number), -1)
 
     def _dumps(self, pattern: str, which: int) -> dict[str, bytes]:
@@ -316,19 +320,8 @@ class Run:
 
         Raises LeadlineError(`archive-damaged`).
         """
-        path = self.path / layout.CREATED
-        try:
-            content = read_content(path)
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            raise unreadable(error, path) from error
         left: dict[str, Created] = {}
-        for line in content.splitlines():
-            try:
-                entry = Created.model_validate_json(line)
-            except ValidationError:
-                continue  # the line that was being written when the machine lost power
+        for entry in self._journal(layout.CREATED, Created):
             if entry.removed:
                 left.pop(entry.path, None)
             else:
@@ -336,13 +329,44 @@ class Run:
         return tuple(left.values())
 
     @property
+    def setting_changes(self) -> tuple[SettingChange, ...]:
+        """The changes of settings in all sessions, in their order.
+
+        Raises LeadlineError(`archive-damaged`).
+        """
+        return tuple(self._journal(layout.SETTINGS, SettingChange))
+
+    @property
+    def unrestored(self) -> tuple[tuple[SettingChange, ...], ...]:
+        """The changes of each parameter that was not restored (after kill -9), since it was last as
+        before the run. Raises LeadlineError(`archive-damaged`)."""
+        return unrestored(self.setting_changes)
+
+    def _journal(self, name: str, model: type[Entry]) -> Iterator[Entry]:
+        path = self.path / name
+        try:
+            content = read_content(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise unreadable(error, path) from error
+        for line in content.splitlines():
+            # The line that was being written when the machine lost power is left out.
+            with suppress(ValidationError):
+                yield model.model_validate_json(line)
+
+    @property
     def cleaning_unsealed(self) -> bool:
         """Whether a removal of leftovers ended before the digest of its journal was renewed."""
-        sealed = self.manifest.files.get(layout.CREATED)
+        return any(map(self._grew, layout.JOURNALS))
+
+    def _grew(self, name: str) -> bool:
+        """Whether a journal has more lines than were sealed."""
+        sealed = self.manifest.files.get(name)
         if sealed is None:
             return False
         try:
-            content = read_content(self.path / layout.CREATED)
+            content = read_content(self.path / name)
         except OSError:
             return False
         return (
@@ -355,6 +379,18 @@ class Run:
         for trial in self.trials:
             if trial.record.status is TrialStatus.COMPLETED:
                 yield from trial.measurements()
+
+
+def unrestored(changes: Iterable[SettingChange]) -> tuple[tuple[SettingChange, ...], ...]:
+    """The changes of each parameter that is not restored, since it was last as before the run."""
+    found: dict[tuple[str, str, str], list[SettingChange]] = {}
+    for change in changes:
+        key = (change.setting, change.cluster, change.parameter)
+        if change.step in (SettingStep.RESTORED, SettingStep.KEPT):
+            found.pop(key, None)
+        else:
+            found.setdefault(key, []).append(change)
+    return tuple(map(tuple, found.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

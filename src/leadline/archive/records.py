@@ -282,6 +282,36 @@ class Created(Record):
     removed: bool = False
 
 
+class SettingStep(StrEnum):
+    """A step of a setting's change. `apply` and `restore` are recorded before the system changes.
+    `kept`: another user has changed it meanwhile, so it stays as it is."""
+
+    APPLY = "apply"
+    APPLIED = "applied"
+    REFUSED = "refused"
+    RESTORE = "restore"
+    RESTORED = "restored"
+    KEPT = "kept"
+
+
+class SettingChange(Record):
+    """A step of the change of one parameter of a system under test.
+
+    `setting` is that of the plan, `cluster` its cluster of the plan (empty: none), `parameter` what
+    is changed there. `before` is the value before the run (None: it had none), `value` the one to
+    set, `read` what was read back, each as the system writes it.
+    """
+
+    at: str
+    setting: str
+    cluster: str
+    parameter: str
+    step: SettingStep
+    before: str | None
+    value: str | None = None
+    read: str | None = None
+
+
 class Redaction(Record):
     """A secret that was removed: the archive's file, the place in it (a JSON path or a line) and
     the reason."""

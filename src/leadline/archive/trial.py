@@ -14,6 +14,7 @@ from leadline.archive import layout
 from leadline.archive.raw import (
     ImportedFiles,
     derived_operations,
+    read_latency_rows,
     read_output,
     read_windows,
 )
@@ -32,6 +33,8 @@ from leadline.formats.ceph.counters import (
     parse_image_counters,
 )
 from leadline.formats.ceph.status import parse_cluster_log
+from leadline.formats.drill import parse_drill
+from leadline.formats.fio.histogram_logs import LatencyRow
 from leadline.formats.fio.logs import Window
 from leadline.formats.prometheus import parse_prometheus_record
 from leadline.formats.result import EngineOutput, FormatError
@@ -90,7 +93,8 @@ class StoredTrial:
     """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files.
 
     `cluster`, `resources`, `prometheus`, `ceph_counters`, `block_requests`, `image_counters`,
-    `mount_counters` and `zfs` are the samples of the watches that ran during the trial.
+    `mount_counters` and `zfs` are the samples of the watches that ran during the trial, `drill` the
+    marks of its drill.
     """
 
     def __init__(
@@ -173,6 +177,13 @@ class StoredTrial:
     image_counters = _watch(layout.IMAGE_COUNTERS, parse_image_counters)
     mount_counters = _watch(layout.MOUNT_COUNTERS, parse_mount_counters)
     zfs = _watch(layout.ZFS, parse_zfs_record)
+    drill = _watch(layout.DRILL, parse_drill)
+
+    @cached_property
+    def latency_rows(self) -> tuple[LatencyRow, ...]:
+        """Completion latencies over time, as fio logs them in a drill; empty without such a log.
+        Raises FormatError with the line."""
+        return () if self.imported else read_latency_rows(self.folder)
 
     @cached_property
     def zfs_stream(self) -> StreamReport | None:

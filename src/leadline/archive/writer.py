@@ -6,13 +6,14 @@ it or nothing. The manifest says `running` until the end and receives the digest
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
+
+from pydantic import BaseModel
 
 from leadline import errors
 from leadline.archive import layout
@@ -26,12 +27,13 @@ from leadline.archive.records import (
     RunStatus,
     Scrub,
     Session,
+    SettingChange,
     Stacks,
     TrialRecord,
     read_record,
 )
 from leadline.errors import LeadlineError
-from leadline.files import sync_folder
+from leadline.files import lock_file, sync_folder
 from leadline.inventory.host import HostInventory
 from leadline.inventory.redaction import redact_document
 from leadline.plan.models import Plan
@@ -108,9 +110,9 @@ class RunWriter:
     @classmethod
     @contextmanager
     def tidying(cls, path: Path) -> Iterator[RunWriter]:
-        """Open an archive only to record that leftovers are removed.
+        """Open an archive only to record that leftovers are removed and settings restored.
 
-        The manifest of a sealed archive gets the new digest of the journal. Raises as `reopen`.
+        The manifest of a sealed archive gets the new digests of the journals. Raises as `reopen`.
         """
         require_no_link(path)
         with archive_errors(path):
@@ -120,11 +122,13 @@ class RunWriter:
             yield writer
             files = writer._manifest.files
             if files:
-                journal = layout.digest_file(path / layout.CREATED)
+                journals = {
+                    name: layout.digest_file(path / name)
+                    for name in layout.JOURNALS
+                    if (path / name).exists()
+                }
                 writer._write_manifest(
-                    writer._manifest.model_copy(
-                        update={"files": {**files, layout.CREATED: journal}}
-                    )
+                    writer._manifest.model_copy(update={"files": {**files, **journals}})
                 )
         finally:
             writer.close()
@@ -247,13 +251,17 @@ class RunWriter:
 
     def note_created(self, entry: Created) -> None:
         """Record durably, before it is created, something outside the archive."""
-        self._append_journal(entry)
+        self._append_journal(layout.CREATED, entry)
 
     def note_removed(self, entry: Created) -> None:
-        self._append_journal(entry.model_copy(update={"removed": True}))
+        self._append_journal(layout.CREATED, entry.model_copy(update={"removed": True}))
 
-    def _append_journal(self, entry: Created) -> None:
-        with archive_errors(self.path), (self.path / layout.CREATED).open("ab+") as stream:
+    def note_change(self, change: SettingChange) -> None:
+        """Record durably a step of a setting's change, before it is done."""
+        self._append_journal(layout.SETTINGS, change)
+
+    def _append_journal(self, name: str, entry: BaseModel) -> None:
+        with archive_errors(self.path), (self.path / name).open("ab+") as stream:
             stream.seek(0)
             before = stream.read()
             if before[-1:] not in (b"", b"\n"):  # a power cut tore the last line
@@ -310,24 +318,15 @@ def lock_archive(path: Path) -> int:
 
     Raises LeadlineError(`run-not-resumable`) if another process holds the lock, and OSError.
     """
-    while True:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(path / layout.LOCK, flags, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(handle)
-            raise LeadlineError(
-                errors.RUN_NOT_RESUMABLE,
-                f"the run {path.name} is being written by another process",
-                context=[str(path)],
-                hint="wait for it to end, or stop it with Ctrl-C where it runs",
-            ) from error
-        # The process before may have removed the file between open and lock.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), (path / layout.LOCK).stat()):
-                return handle
-        os.close(handle)
+    handle = lock_file(path / layout.LOCK)
+    if handle is None:
+        raise LeadlineError(
+            errors.RUN_NOT_RESUMABLE,
+            f"the run {path.name} is being written by another process",
+            context=[str(path)],
+            hint="wait for it to end, or stop it with Ctrl-C where it runs",
+        )
+    return handle
 
 
 def require_no_link(path: Path) -> None:

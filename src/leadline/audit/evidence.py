@@ -111,16 +111,17 @@ class TrialEvidence:
     """One planned trial. `output` and `record` are None for a trial without an attempt, `record`
     alone for an imported output. `execution` holds all sections if the trial is one of several
     that ran together. `memory_bytes` is the load generator's. `cluster` are the samples of the Ceph
-    cluster, `cluster_before` the run's first one, `machines` those of the machines. `cpu_budget`
-    are the cores of each lab host, None without a limit. `pool` is the medium of the target's pool,
-    `drives` are those of a local target, None where any of them is of another kind. `load_here`:
-    the machine of the inventory made the load, alone; `physical`: it is no virtual machine, so that
-    its links and disks are what they report. `stack` are the layers below the target from the top
-    down, empty if unknown. `network` is why the target is networked. `held_bytes` is a size that
-    memory held completely, as another result of the target proves. `random_read_s` are the mean
-    seconds of its direct random reads at depth 1 by block size. `phases_apart`: the reads and
-    writes of the workload were not one mix, as most of its results prove. `stream` are the ZFS
-    streams of the trial, `lifecycle` its stages of volumes."""
+    cluster (in a drill those before its event), `cluster_before` the run's first one, `machines`
+    those of the machines. `cpu_budget` are the cores of each lab host, None without a limit. `pool`
+    is the medium of the target's pool, `drives` are those of a local target, None where any of them
+    is of another kind. `mds_ranks` are the MDS that the target's CephFS has at most, None: unknown,
+    or no CephFS. `load_here`: the machine of the inventory made the load, alone; `physical`: it is
+    no virtual machine, so that its links and disks are what they report. `stack` are the layers
+    below the target from the top down, empty if unknown. `network` is why the target is networked.
+    `held_bytes` is a size that memory held completely, as another result of the target proves.
+    `random_read_s` are the mean seconds of its direct random reads at depth 1 by block size.
+    `phases_apart`: the reads and writes of the workload were not one mix, as most of its results
+    prove. `stream` are the ZFS streams of the trial, `lifecycle` its stages of volumes."""
 
     place: Place
     cell: Cell | None = None
@@ -136,6 +137,7 @@ class TrialEvidence:
     cpu_budget: float | None = None
     pool: PoolMedia | None = None
     drives: Drives | None = None
+    mds_ranks: int | None = None
     load_here: bool = False
     physical: bool = False
     stack: tuple[Layer, ...] = ()
@@ -150,6 +152,11 @@ class TrialEvidence:
     def generated(self) -> bool:
         """Whether Leadline generated the job, so that the plan has its settings."""
         return self.cell is not None and bool(self.cell.workload.phases)
+
+    @property
+    def drilled(self) -> bool:
+        """Whether a drill disturbed the trial on purpose: its rate and latency have to change."""
+        return self.cell is not None and self.cell.workload.drill is not None
 
     @property
     def imported(self) -> bool:

@@ -24,11 +24,12 @@ from leadline.audit.execution import Execution
 from leadline.audit.latencies import mean_s
 from leadline.audit.physics import fastest_read, network_of_target, share_is_impossible
 from leadline.errors import LeadlineError
-from leadline.formats.ceph.status import ClusterSample
+from leadline.formats.ceph.status import ClusterSample, MissedSample
+from leadline.formats.drill import DrillMark
 from leadline.formats.result import FormatError
 from leadline.inventory.ceph.dumps import read_lab
 from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.facts import find_pool
+from leadline.inventory.facts import find_filesystem, find_pool
 from leadline.inventory.host import HostInventory
 from leadline.inventory.layer import Layer
 from leadline.metrics import Op
@@ -49,7 +50,9 @@ def run_evidence(run: Run) -> RunEvidence:
     memory = inventory.memory_bytes if inventory else None
     targets = {target.name: target for target in run.plan.targets}
     labs = {cluster.name for cluster in run.plan.clusters if cluster.lab is not None}
-    clusters = _clusters(run)
+    known = _clusters(run)
+    # The disks of labs are files in memory.
+    clusters = {name: inventory for name, inventory in known.items() if name not in labs}
     limits = {name: _osd_cores(run, name) for name in clusters}
     physical = inventory is not None and inventory.virtualization == "none"
     budgets = _cpu_budgets(run)
@@ -73,7 +76,10 @@ def run_evidence(run: Run) -> RunEvidence:
             cpu_budget=budgets.get(target.cluster) if target is not None else None,
             pool=_pool(target, clusters, limits),
             drives=_drives(inventory, stacks.get(cell.target, ())),
-            load_here=target is not None and target.kind not in _ELSEWHERE,
+            mds_ranks=_mds_ranks(target, known),
+            load_here=target is not None
+            and target.kind not in _ELSEWHERE
+            and not target.parsed.hosts,
             physical=physical,
             network=network_of_target(target, cell.target),
             stack=stacks.get(cell.target, ()),
@@ -89,8 +95,8 @@ def run_evidence(run: Run) -> RunEvidence:
 
 
 def _clusters(run: Run) -> Mapping[str, CephInventory]:
-    """The inventories of the plan's clusters without labs, whose disks are files in memory."""
-    names = [cluster.name for cluster in run.plan.clusters if cluster.lab is None]
+    """The inventories of the plan's clusters, as far as they can be read."""
+    names = [cluster.name for cluster in run.plan.clusters]
     found = {name: _if_readable(partial(run.cluster, "start", name)) for name in names}
     return {name: inventory for name, inventory in found.items() if inventory is not None}
 
@@ -142,6 +148,14 @@ def _pool(
     if media is None or limit is None:
         return media
     return replace(media, cores=limit * (media.hard_disks + media.flash))
+
+
+def _mds_ranks(target: Target | None, clusters: Mapping[str, CephInventory]) -> int | None:
+    """The MDS that the CephFS of a target has at most; None for other targets."""
+    if target is None:
+        return None
+    filesystem = find_filesystem(clusters.get(target.cluster), target)
+    return filesystem.most_ranks if filesystem is not None else None
 
 
 # Models of single hard disks, as their vendors name them; a RAID controller has its own name.
@@ -230,11 +244,18 @@ def _trial_evidence(
         output=stored.output,
         execution=execution,
         windows=read(lambda: stored.iops_windows),
-        cluster=read(lambda: stored.cluster),
+        cluster=read(lambda: _undisturbed(stored)),
         machines=read(lambda: stored.resources),
         stream=read(lambda: stored.zfs_stream),
         lifecycle=read(lambda: stored.volume_lifecycle),
     )
+
+
+def _undisturbed(stored: StoredTrial) -> tuple[ClusterSample | MissedSample, ...]:
+    """The samples of the cluster, in a drill those before its event. Raises FormatError."""
+    begin = next((mark.at for mark in stored.drill if isinstance(mark, DrillMark)), None)
+    # Times in UTC of one form sort as texts.
+    return tuple(sample for sample in stored.cluster if begin is None or sample.at < begin)
 
 
 def _first_samples(run: Run) -> Mapping[str, ClusterSample]:

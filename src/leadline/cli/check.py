@@ -12,6 +12,7 @@ import click
 from leadline.cli.options import format_option, plan_options, power_of, runs_option
 from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit
+from leadline.plan.drill_rules import drill_consents, plan_drill
 from leadline.plan.expand import follow_up_bound
 from leadline.plan.faults import nearest_word
 from leadline.plan.footprint import shared_layouts, target_footprint
@@ -116,6 +117,13 @@ def describe(plan: Plan, power: Power | None = None) -> str:
     lines += describe_groups(plan)
     if plan.guard is not None:
         lines += _describe_guard(plan, plan.guard)
+    drill = plan_drill(plan)
+    if drill is not None:
+        lines.append(
+            f"drill: {drill.event} after {format_duration(drill.after)} of each trial, for "
+            f"{format_duration(drill.lasts)}"
+        )
+        lines += [f"drill: needs --allow-drill {name}" for name in drill_consents(plan)]
     for (cluster, pool), layout in shared_layouts(plan).items():
         parts = ", ".join(
             f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()
@@ -123,7 +131,9 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         whole = format_size(sum(file.size for file in layout.values()))
         on = f"{pool} of {cluster}" if len(plan.clusters) > 1 else pool
         lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")
-    for target in plan.targets:
+    if plan.settings:
+        lines += _describe_settings(plan)
+    for target in plan.own_targets:
         footprint = target_footprint(plan, target.name)
         if footprint.own_bytes:
             lines.append(
@@ -244,6 +254,17 @@ def describe_groups(plan: Plan) -> list[str]:
             "(`copies: 3` of a target states them)"
         )
     return ["", *lines, ""]
+
+
+def _describe_settings(plan: Plan) -> list[str]:
+    """The settings of a plan, and the states that they make."""
+    states = len({tuple(target.settings.items()) for target in plan.targets})
+    lines = [f"settings: {states} states, the present one included ({plan.design.value})"]
+    for setting in plan.settings:
+        restarts = "; may restart daemons (--restart-daemons)" if setting.restarts else ""
+        values = ", ".join(setting.values)
+        lines.append(f"setting {setting.name} ({setting.kind}): {values}{restarts}")
+    return lines
 
 
 def _power_lines(power: Power, plan: Plan) -> list[str]:

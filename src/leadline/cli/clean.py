@@ -18,10 +18,17 @@ from leadline.archive.writer import (
     remove_abandoned_drafts,
     remove_abandoned_lock,
 )
-from leadline.cli.options import KUBERNETES_OPTIONS, KubernetesOptions, runs_option, with_options
+from leadline.cli.options import (
+    KUBERNETES_OPTIONS,
+    KubernetesOptions,
+    drill_option,
+    runs_option,
+    with_options,
+)
 from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
+from leadline.targets.drill import DRILL
 from leadline.targets.open import remove_leftovers
 
 
@@ -40,10 +47,12 @@ from leadline.targets.open import remove_leftovers
 @with_options(*KUBERNETES_OPTIONS)
 @click.option("--namespace", "-n", metavar="NAME", help="With --kubernetes: in this one only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@drill_option("Consent to run the command that undoes a drill on this system.")
 def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
-    machines and volumes, and labs that were brought up for the run.
+    machines and volumes, and labs that were brought up for the run. The event of a drill is undone.
+    Settings that the run changed are restored, unless another user has changed them since.
 
     Only what the archive records and what carries the run's own mark is touched; files that
     Leadline did not make stay. Without a run, all runs are searched. The archive keeps all its
@@ -67,7 +76,7 @@ def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     if choice.in_cluster:
         _clean_cluster(choice, dry_run=dry_run)
     else:
-        _clean_archived(choice.run, runs, dry_run=dry_run)
+        _clean_archived(choice, runs, dry_run=dry_run)
     return Exit.ANSWERED
 
 
@@ -80,6 +89,7 @@ class CleanOptions(KubernetesOptions):
     all_runs: bool
     kubernetes: bool
     namespace: str | None
+    allow_drill: tuple[str, ...]
 
     @property
     def run(self) -> str | None:
@@ -90,9 +100,10 @@ class CleanOptions(KubernetesOptions):
         return bool(self.kubernetes or self.kubeconfig or self.context or self.namespace)
 
 
-def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
+def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> None:
+    name = choice.run
     found, newer = ([find_run(name, folder)], None) if name else _readable(list_runs(folder))
-    left = [run for run in found if run.left_behind or run.cleaning_unsealed]
+    left = [run for run in found if run.left_behind or run.unrestored or run.cleaning_unsealed]
     if not dry_run:
         remove_abandoned()
         remove_abandoned_drafts(folder)
@@ -103,10 +114,14 @@ def _clean_archived(name: str | None, folder: Path, *, dry_run: bool) -> None:
     for run in left:
         if dry_run:
             for created in run.left_behind:
-                echo_line(f"{run.id}: would remove {created.path}")
+                verb = "undo" if created.path.startswith(DRILL) else "remove"
+                echo_line(f"{run.id}: would {verb} {created.path}")
+            for last in (steps[-1] for steps in run.unrestored):
+                if last.parameter:
+                    echo_line(f"{run.id}: would restore {last.setting}: {last.parameter}")
             continue
         with RunWriter.tidying(run.path) as writer:
-            done, remaining = remove_leftovers(run, writer)
+            done, remaining = remove_leftovers(run, writer, choice.allow_drill)
         for sentence in done:
             echo_line(f"{run.id}: {sentence}")
         problems += [f"{run.id}: {sentence}" for sentence in remaining]
@@ -159,7 +174,7 @@ def _raise_if_any(problems: Sequence[str]) -> None:
     if problems:
         raise LeadlineError(
             errors.LEFT_BEHIND,
-            "not everything that was left behind could be removed",
+            "not everything that was left behind could be removed or restored",
             context=problems,
             hint="the same command tries again when that is mended; all else is done",
         )

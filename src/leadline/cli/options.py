@@ -211,6 +211,11 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
     )
 
 
+def drill_option(text: str) -> Callable[[Command], Command]:
+    """`--allow-drill`, with its help."""
+    return click.option("--allow-drill", multiple=True, metavar="SYSTEM", help=text)
+
+
 def this_session() -> Session:
     """Return the record of a session that begins now."""
     return Session(
@@ -232,7 +237,8 @@ plan_options = with_options(
         multiple=True,
         metavar="[NAME=]URL",
         help="Where I/O goes: dir:/path, device:/dev/x, rbd:POOL[/IMAGE], rados:POOL, "
-        "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], zfs+rbd:POOL, "
+        "cephfs:/mounted/path, zfs:POOL[/DATASET][?recordsize=16K...], "
+        "zvol:POOL[/DATASET][?volblocksize=16K...], zfs+rbd:POOL, "
         "ext4+rbd:POOL or storageclass:NAME[?size=20Gi&count=3...]. May be given several "
         "times.",
     ),

@@ -184,7 +184,7 @@ class PlanOptions(KubernetesOptions):
         shared = {field.name for field in fields(Overrides)} & {
             field.name for field in fields(self)
         }
-        given = {name: getattr(self, name) for name in shared}
+        given = {name: getattr(self, name) for name in sorted(shared)}
         given["kubeconfig"] = self.kubeconfig and self.kubeconfig.expanduser().absolute()
         given["profiles"] = self.profiles or (STUDY_PROFILE if self.study else "quick",)
         return Overrides(**given, targets=("storageclass:any",))

@@ -98,23 +98,27 @@ def command(
 
     check_destination(path, output, force)
     _check_together(names, settings, cluster, against, folder, validate=validate, leave=leave)
-    if validate:
-        archives = [find_run(name, runs) for name in names or ("@latest",)]
-        _print(_validate(archives, leave), archives, None, output, path, force, details=details)
-        return Exit.ANSWERED
+    asked = PredictAskedOutput(
+        set=list(settings),
+        cluster=cluster,
+        against=against,
+        inventory=None if folder is None else str(folder),
+        leave=(leave or "depth") if validate else None,
+    )
     if folder is not None and not names:
-        found = _of_inventory(folder, settings)
-        _print(found, (), None, output, path, force, details=details)
+        found = predict_inventory_again(asked)
+        _print(found, (), asked, output, path, force, details=details)
         return Exit.ANSWERED
-    asked = PredictAskedOutput(set=list(settings), cluster=cluster, against=against)
-    run = find_run(names[0] if names else "@latest", runs)
-    other = _other_run(run, against, runs)
-    archives = [run, *([other] if other else [])]
+    archives = [find_run(name, runs) for name in names or ("@latest",)]
+    if validate:
+        archives = list({run.id: run for run in archives}.values())
+    elif other := _other_run(archives[0], against, runs):
+        archives.append(other)
     with judging(archives, verifying=False) as (judge, _):
-        prediction = predict_again(run, other, judge, asked, folder)
-    if not prediction.answered:
+        prediction = predict_again(archives, judge, asked)
+    if not validate and not prediction.answered:
         raise _nothing_predicted(prediction)
-    _print(prediction, archives, None if folder else asked, output, path, force, details=details)
+    _print(prediction, archives, asked, output, path, force, details=details)
     return Exit.ANSWERED
 
 
@@ -161,16 +165,22 @@ def _exclusive(first: str, second: str, why: str) -> LeadlineError:
 # --- what is forecast ---------------------------------------------------------------------------
 
 
-def predict_again(
-    run: Run, other: Run | None, judge: Judge, asked: PredictAskedOutput, folder: Path | None = None
-) -> Prediction:
-    """The forecast of a run, as `-o` writes it and `verify` makes it again; `other` is the run of
-    --against. Raises LeadlineError (`usage`, `nothing-to-predict`, `not-comparable`)."""
-    from leadline.analysis.predict.changes import parse_changes
-    from leadline.analysis.predict.predict import predict_against, predict_run
+def predict_again(runs: Sequence[Run], judge: Judge, asked: PredictAskedOutput) -> Prediction:
+    """The forecast of a run, or the errors of several, as `-o` writes it and `verify` makes it
+    again; a second run is that of --against.
 
+    Raises LeadlineError (`usage`, `nothing-to-predict`, `not-comparable`, `dumps-invalid`,
+    `facts-invalid`).
+    """
+    from leadline.analysis.predict.changes import parse_changes
+    from leadline.analysis.predict.facts import LeftOut
+    from leadline.analysis.predict.predict import predict_against, predict_left_out, predict_run
+
+    if asked.leave is not None:
+        return predict_left_out([_side(run, judge, None) for run in runs], LeftOut(asked.leave))
     changes = parse_changes(asked.set)
-    known = None if folder is None else _systems_for(run, folder)
+    run, other = runs[0], next(iter(runs[1:]), None)
+    known = None if asked.inventory is None else _systems_for(run, Path(asked.inventory))
     if asked.against is None:
         return predict_run(_side(run, judge, asked.cluster), changes, known=known)
     return predict_against(*_pair(run, other, judge, asked), changes)
@@ -233,26 +243,19 @@ def _pair(
     return within_run(run, By.CLUSTER, asked.cluster or rest[0], asked.against, judge)
 
 
-def _of_inventory(folder: Path, settings: Sequence[str]) -> Prediction:
+def predict_inventory_again(asked: PredictAskedOutput) -> Prediction:
+    """The bounds of an inventory, as `-o` writes them and `verify` makes them again.
+
+    Raises LeadlineError (`usage`, `dumps-invalid`).
+    """
     from leadline.analysis.predict.changes import parse_changes
     from leadline.analysis.predict.predict import predict_inventory
     from leadline.analysis.predict.system import systems_of_dumps
     from leadline.inventory.kubernetes.folder import read_folder
 
-    dumps = read_folder(folder, "--from-inventory").dumps
-    return predict_inventory(str(folder), systems_of_dumps(dumps), parse_changes(settings))
-
-
-def _validate(runs: Sequence[Run], leave: str | None) -> Prediction:
-    """The errors of forecasts of left-out cells, without a forecast."""
-    from leadline.analysis.predict.facts import LeftOut
-    from leadline.analysis.predict.predict import predict_left_out
-    from leadline.judge import judging
-
-    with judging(runs, verifying=False) as (judge, _):
-        return predict_left_out(
-            [_side(run, judge, None) for run in runs], LeftOut(leave or LeftOut.DEPTH)
-        )
+    folder = asked.inventory or ""
+    dumps = read_folder(Path(folder), "--from-inventory").dumps
+    return predict_inventory(folder, systems_of_dumps(dumps), parse_changes(asked.set))
 
 
 def _systems_for(run: Run, folder: Path) -> Callable[[str], System]:
@@ -322,7 +325,7 @@ def _nothing_predicted(prediction: Prediction) -> LeadlineError:
 
 
 def of_prediction(
-    prediction: Prediction, asked: PredictAskedOutput | None, runs: Sequence[Run]
+    prediction: Prediction, asked: PredictAskedOutput, runs: Sequence[Run]
 ) -> tuple[Document, tuple[Download, ...]]:
     """The page of a forecast, as `-o` writes it and `verify` makes it again."""
     from leadline.report.answers.predict import predict_output
@@ -339,7 +342,7 @@ def of_prediction(
 def _print(
     prediction: Prediction,
     runs: Sequence[Run],
-    asked: PredictAskedOutput | None,
+    asked: PredictAskedOutput,
     output: str,
     path: Path | None,
     force: bool,

@@ -19,6 +19,7 @@ from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
 from leadline.cli.check import describe_groups
 from leadline.cli.options import (
+    drill_option,
     format_option,
     plan_options,
     power_of,
@@ -34,6 +35,7 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
+from leadline.plan.setting_commands import setting_commands
 from leadline.plan.stop_rules import stop_faults
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.guard import HealthLimit, Limit, QueryLimit, RunGuard
@@ -47,8 +49,18 @@ from leadline.runner.prepared import (
 )
 from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.runner.trial import now, within_budget
+from leadline.settings.open import Parameters
+from leadline.settings.states import States, used_settings
 from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
-from leadline.targets.open import LAB, check_consents, open_targets, remove_leftovers
+from leadline.targets.drill import DRILL, check_drills, open_events
+from leadline.targets.open import (
+    LAB,
+    check_consents,
+    check_restarts,
+    open_targets,
+    remove_leftovers,
+    undo_drills,
+)
 from leadline.targets.preview import preview_location
 from leadline.text import count_text, visible
 
@@ -78,7 +90,19 @@ _MOST_FAILURES = 4
     metavar="DEVICE",
     help="Consent also where it carries a filesystem, partition table or other signature.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the command of every trial, and do nothing.")
+@drill_option("Consent to the drill of the plan on this cluster (or target outside of clusters).")
+@click.option(
+    "--restart-daemons",
+    "restart",
+    multiple=True,
+    metavar="SETTING",
+    help="Consent to restarts of daemons by this setting of the plan; must name it exactly.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print every change of a setting with its undo, and the command of every trial.",
+)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.option(
     "--replay",
@@ -135,6 +159,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
     engines: Engines = OneEngine(ReplayEngine.from_folder(replay)) if replay else RealEngines()
     engines.check(loaded)
     check_consents(loaded, destroy=options.destroy, overwrite=options.overwrite)
+    if not options.dry_run:
+        check_restarts(loaded, options.restart)
     if options.dry_run:
         trials = loaded.trials
         if resume is not None:
@@ -142,6 +168,9 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
         echo_rendered(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
+    check_drills(loaded, options.allow_drill)
+    if resume is not None:
+        _undo_drills(find_run(resume, runs), options.allow_drill)
     session = this_session()
     brought_up: list[Lab] = []
 
@@ -160,6 +189,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             brought_up=brought_up.append,
         ) as clusters,
         _kubernetes(loaded, stop, observe) as kubernetes,
+        _states(loaded, clusters, kubernetes, observe) as states,
     ):
         adapters = open_targets(
             loaded,
@@ -169,6 +199,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             overwrite=options.overwrite,
             note=note,
         )
+        events = open_events(loaded, clusters)
         guard = _guard(loaded, clusters, stop, observe)
         if guard is not None:
             guard.require()
@@ -188,6 +219,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                 names = {target.name for target in loaded.targets}
                 targets = prepare_targets(loaded, adapters, engines, names)
             inspect_targets(loaded, targets)
+            if states is not None:
+                states.require(loaded)
             writer = RunWriter.create(
                 _new_path(runs, loaded.name),
                 plan=loaded,
@@ -201,6 +234,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
         try:
             if resume is not None:
                 inspect_targets(loaded, targets)
+                if states is not None:
+                    states.require(loaded)
             outcome = run_session(
                 RunRequest(
                     plan=loaded,
@@ -213,6 +248,8 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                     observe=observe,
                     guard=guard,
                     take_look=_take_look,
+                    states=states,
+                    events=events,
                 )
             )
         finally:
@@ -271,6 +308,8 @@ class RunOptions:
     retry_failed: bool
     destroy: tuple[str, ...]
     overwrite: tuple[str, ...]
+    restart: tuple[str, ...]
+    allow_drill: tuple[str, ...]
     dry_run: bool
     replay: Path | None
 
@@ -329,6 +368,29 @@ def _kubernetes(
             opened.close()
 
 
+@contextmanager
+def _states(
+    plan: Plan,
+    clusters: Mapping[str, OpenCluster],
+    kubernetes: Mapping[str, OpenKubernetes],
+    observe: Observer,
+) -> Iterator[States | None]:
+    """The states of a plan with settings of running systems."""
+    if not used_settings(plan):
+        yield None
+        return
+    parameters = Parameters(
+        lambda name: clusters[name].connection,
+        lambda name: kubernetes[name].connection,
+    )
+    states = States(parameters.find, lambda sentence: observe(Noted(message=sentence)))
+    try:
+        yield states
+    finally:
+        states.unlock()
+        parameters.close()
+
+
 def _new_path(folder: Path, name: str) -> Path:
     """`perf-YYYYMMDD-HHMMSS[-name]`, with a number where two runs start in one second."""
     stem = f"perf-{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"-{name}" if name else "")
@@ -348,6 +410,21 @@ def _reopened(run: Run, targets: Sequence[PreparedTarget], session: Session) -> 
     for sentence in (*done, *problems):
         echo_line(f"note: {sentence}", err=True)
     return writer
+
+
+def _undo_drills(run: Run, allowed: Sequence[str]) -> None:
+    """Undo what a killed session left in force, before its clusters are opened: a lab that lacks
+    OSDs is not. Raises LeadlineError(`left-behind`)."""
+    if not any(created.path.startswith(DRILL) for created in run.left_behind):
+        return
+    with RunWriter.tidying(run.path) as writer:
+        done, problems = undo_drills(run, writer, allowed)
+    for sentence in done:
+        echo_line(f"note: {sentence}", err=True)
+    if problems:
+        raise LeadlineError(
+            errors.LEFT_BEHIND, "the drill of a killed session is still in force", context=problems
+        )
 
 
 def _to_do(run: Run, *, retry_failed: bool) -> tuple[Trial, ...]:
@@ -383,8 +460,10 @@ def _seal(run: Run, output: str, *, quiet: bool) -> Exit:
 
 
 def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
-    """The command and the job file of every trial, in order; first the groups of the plan."""
+    """The command and the job file of every trial, in order; first the groups of the plan, and the
+    changes of settings."""
     parts = [f"# {line}".rstrip() for line in map(visible, describe_groups(plan))]
+    parts += map(visible, _changes(plan))
     for trial in trials:
         cell = plan.cells[trial.cell]
         target = plan.target(cell.target)
@@ -397,6 +476,21 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         parts.append(visible(f"# {trial.id} {cell.label}, repeat {trial.block + 1}"))
         parts += map(visible, f"{line}\n{text}".expandtabs(4).split("\n"))
     return "\n".join(parts)
+
+
+def _changes(plan: Plan) -> Iterator[str]:
+    """Every change of a setting of running systems, each with its undo."""
+    for setting, cluster in used_settings(plan):
+        on = f" on {cluster}" if cluster else ""
+        yield f"# setting {setting.name}{on}"
+        for value in setting.values:
+            yield from setting_commands(plan, setting, value, cluster)
+        may_lack = setting.ceph_config or setting.pool or setting.kubernetes
+        second = "; the second form where there was none" if may_lack else ""
+        yield f"# undo, with the value before the run{second}"
+        yield from setting_commands(plan, setting, "BEFORE", cluster, undo=True)
+        if may_lack:
+            yield from setting_commands(plan, setting, None, cluster, undo=True)
 
 
 def _report(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
@@ -431,7 +525,7 @@ def _left_behind(run: Run, outcome: Outcome) -> LeadlineError | None:
         return None
     return LeadlineError(
         errors.LEFT_BEHIND,
-        "not everything that was made for the run could be removed",
+        "not everything that was made or changed for the run could be removed or restored",
         context=outcome.left,
         hint=f"when that is mended, `{shlex.join(['leadline', 'clean', str(run.path)])}` tries "
         "again; the results are whole",

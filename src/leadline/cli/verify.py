@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leadline.report.answers.history import HistoryRunOutput
     from leadline.report.answers.predict import PredictOutput
     from leadline.report.answers.ranking import RankOutput, RecommendOutput
+    from leadline.report.answers.settings import SettingsOutput
     from leadline.report.page_check import Page
 
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 def command(run: str, runs: Path, output: str) -> Exit:
     """Check every checksum of an archive and recompute every derived number from raw output.
 
-    A page that `report`, `rank`, `recommend`, `predict`, `history` or `site` wrote is made once
-    more from its archives, which are verified first: every number of it must come out the same.
+    A page that `report`, `rank`, `recommend`, `predict`, `settings`, `history` or `site` wrote is
+    made once more from its archives, which are verified first: every number of it must come out
+    the same.
 
     Ends with exit status 1 if anything is not as it should be, and says where.
 
@@ -82,10 +84,9 @@ def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
         raise LeadlineError(
             errors.FORMAT_INVALID, f"{str(path)!r} cannot be read: {error.strerror}"
         ) from error
-    if kept.site is not None:
-        from leadline.cli.site import index_again
-
-        numbers, problems = check_page(kept, rendered(index_again(kept.site, runs)))
+    alone = _without_archives(kept, runs)
+    if alone is not None:
+        numbers, problems = check_page(kept, rendered(alone))
         return [(str(path), Verification(files=0, numbers=numbers, problems=problems))]
     archives = [find_run(name, runs) for name in kept.runs]
     if kept.history is not None:
@@ -104,6 +105,31 @@ def _page(path: Path, runs: Path) -> list[tuple[str, Verification]]:
     return list(zip(names, (*found, checked), strict=True))
 
 
+def _without_archives(page: Page, runs: Path) -> Written | None:
+    """What is made again of an index, which reads its archives itself, and of the bounds of an
+    inventory; None for the page of named runs. Raises LeadlineError(`dumps-invalid`)."""
+    if page.site is not None:
+        from leadline.cli.site import index_again
+
+        return index_again(page.site, runs)
+    asked = page.predicted.asked if page.predicted is not None else None
+    if asked is None or asked.inventory is None:
+        return None
+    if not Path(asked.inventory).exists():
+        raise LeadlineError(
+            errors.DUMPS_INVALID,
+            f"the dumps of the page are not here: {asked.inventory!r}",
+            hint="call `leadline verify` where the page was made",
+        )
+    if page.runs:
+        return None
+    from leadline.cli.predict import of_prediction, predict_inventory_again
+    from leadline.cli.report import Written
+
+    document, downloads = of_prediction(predict_inventory_again(asked), asked, ())
+    return Written(document=document, downloads=downloads)
+
+
 def _archive(row: HistoryRunOutput, runs: Path) -> Run:
     """The archive of a run in a history: where it was, or in the folder of the runs."""
     return find_run(row.path if Path(row.path).is_dir() else row.run, runs)
@@ -119,6 +145,8 @@ def _once_more(
         return _ranked_again(page.ranked, archives[0], judge)
     if page.predicted is not None:
         return _predicted_again(page.predicted, archives, judge)
+    if page.settings is not None:
+        return _settings_again(page.settings, archives[0], judge)
     asked = page.comparison
     if asked is None:
         return of_run(archives[0], ".html", judge, verified)
@@ -144,8 +172,20 @@ def _predicted_again(kept: PredictOutput, archives: list[Run], judge: Judge) -> 
     from leadline.cli.report import Written
 
     assert kept.asked is not None, "refused as no page of Leadline"
-    prediction = predict_again(archives[0], next(iter(archives[1:]), None), judge, kept.asked)
+    prediction = predict_again(archives, judge, kept.asked)
     document, downloads = of_prediction(prediction, kept.asked, archives)
+    return Written(document=document, downloads=downloads)
+
+
+def _settings_again(kept: SettingsOutput, run: Run, judge: Judge) -> Written:
+    """What `settings` would write of the archive now."""
+    from leadline.analysis.settings.study import study_settings
+    from leadline.cli.report import Written
+    from leadline.cli.settings import of_settings
+
+    assert kept.asked is not None, "refused as no page of Leadline"
+    study = study_settings(run, *judge(run), band=kept.asked.band)
+    document, downloads = of_settings(study, kept.asked)
     return Written(document=document, downloads=downloads)
 
 

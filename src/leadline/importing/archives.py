@@ -187,7 +187,7 @@ class _Intake:
             for file, digest in zip(bundle.files, bundle.digests, strict=self.raw is not None):
                 draft.files[f"{layout.IMPORTED}/{file}"] = digest
             marked = set(bundle.marked) & set(bundle.files)
-            draft.marked += [f"{layout.IMPORTED}/{file}" for file in marked]
+            draft.marked += [f"{layout.IMPORTED}/{file}" for file in sorted(marked)]
             if self._bytes <= _REMEMBERED_BYTES:
                 draft.parsed[bundle.files[0]] = bundle.results
             draft.kinds.append(bundle.kind)

@@ -10,7 +10,13 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from leadline.inventory.ceph.model import CephfsRole, CephInventory, Crypt, Pool
+from leadline.inventory.ceph.model import (
+    CephfsRole,
+    CephInventory,
+    Crypt,
+    Filesystem,
+    Pool,
+)
 from leadline.inventory.diff.ceph import serving_osds
 from leadline.inventory.kubernetes.classes import pool_of_class
 from leadline.inventory.kubernetes.models import KubernetesInventory
@@ -51,6 +57,16 @@ def _pool_of_url(inventory: CephInventory, url: TargetUrl) -> Pool | None:
         # A lab has a folder of the same name for each data pool.
         return inventory.pool(url.pool)
     return inventory.pool(pools[0]) if len(pools) == 1 else None
+
+
+def find_filesystem(
+    inventory: CephInventory | None, target: Target, around: KubernetesInventory | None = None
+) -> Filesystem | None:
+    """Return the CephFS whose data pool holds a target's files; None for another target, and where
+    `find_pool` does not know the pool."""
+    pool = find_pool(inventory, target, around)
+    known = (inventory.filesystems if inventory is not None else None) or ()
+    return next((one for one in known if pool is not None and pool.name in one.data_pools), None)
 
 
 def target_facts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
@@ -32,14 +32,16 @@ class ZfsPool:
     """A pool. Unknown values are None or empty.
 
     `version` is its number, empty for a pool with feature flags. `ashift` is the exponent of the
-    smallest block, None if it is left to the vdevs. Shares are of 1. `vdevs` hold the pool itself
-    at depth 0.
+    smallest block of new vdevs, None if it is left to them; `vdev_ashifts` are those that its vdevs
+    have, without caches and spares, each once. Shares are of 1. `vdevs` hold the pool itself at
+    depth 0.
     """
 
     name: str
     version: str = ""
     health: str = ""
     ashift: int | None = None
+    vdev_ashifts: tuple[int, ...] = ()
     size_bytes: int | None = None
     capacity_share: float | None = None
     fragmentation_share: float | None = None
@@ -62,8 +64,21 @@ class ZfsPool:
         )
 
     @property
+    def ashifts(self) -> tuple[int, ...]:
+        """The exponents of the smallest blocks: those of the vdevs, else the pool's."""
+        return self.vdev_ashifts or ((self.ashift,) if self.ashift is not None else ())
+
+    @property
     def layout(self) -> str:
         """Number and kind of the vdevs: `1 x disk`, `2 x mirror of 2, log: 1 x disk`."""
+        return ", ".join(
+            f"{'' if group is VdevGroup.DATA else f'{group.value}: '}{text}"
+            for group, text in self.layouts.items()
+        )
+
+    @property
+    def layouts(self) -> Mapping[VdevGroup, str]:
+        """Number and kind of the vdevs of each group that the pool has: `2 x mirror of 2`."""
         counts: Counter[tuple[VdevGroup, str]] = Counter()
         for at, vdev in enumerate(self.vdevs):
             if vdev.depth != 1:
@@ -72,10 +87,10 @@ class ZfsPool:
             members = sum(other.depth == 2 for other in below)
             kind = f"{vdev.name.partition('-')[0]} of {members}" if members else "disk"
             counts[vdev.group, kind] += 1
-        return ", ".join(
-            f"{'' if group is VdevGroup.DATA else f'{group.value}: '}{count} x {kind}"
-            for (group, kind), count in counts.items()
-        )
+        found: dict[VdevGroup, list[str]] = {}
+        for (group, kind), count in counts.items():
+            found.setdefault(group, []).append(f"{count} x {kind}")
+        return {group: ", ".join(texts) for group, texts in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +133,18 @@ class ZfsInventory:
 VERSION: Final = "zpool-version.txt"
 POOL: Final = "zpool-get.txt"
 STATUS: Final = "zpool-status.txt"
+VDEVS: Final = "zpool-vdevs.txt"
 LIST: Final = "zpool-list.txt"
 DATASET: Final = "zfs-get.txt"
 PARAMETERS: Final = "zfs-parameters.txt"
-FILES: Final = (VERSION, POOL, STATUS, LIST, DATASET, PARAMETERS)
+FILES: Final = (VERSION, POOL, STATUS, VDEVS, LIST, DATASET, PARAMETERS)
 ERROR: Final = ".error"
 
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?\S*", re.ASCII)
 _KNOWN = re.compile(r"\d+(?:\.\d+){0,3}", re.ASCII)
 _LONGEST_VERSION = 60
+# OpenZFS has 16 at most.
+_ASHIFTS = 64
 _Read = TypeVar("_Read")
 
 
@@ -155,13 +173,14 @@ def zfs_inventory(dumps: Mapping[str, bytes]) -> ZfsInventory | None:
 
     pool = read(POOL, parse_properties) or {}
     status = read(STATUS, parse_pool_status) or ()
+    vdevs = read(VDEVS, parse_properties) or {}
     dataset = read(DATASET, parse_properties) or {}
     parameters = _parse_parameters(_text(dumps, PARAMETERS))
     version, kernel = _parse_version(_text(dumps, VERSION))
     return ZfsInventory(
         version=version,
         implementation="kernel" if kernel or parameters else "fuse",
-        pool=_pool(pool, status),
+        pool=_pool(pool, status, vdevs),
         dataset=_dataset(dataset),
         parameters=MappingProxyType(parameters),
         unread=tuple(unread),
@@ -192,7 +211,9 @@ def _parse_parameters(text: str) -> dict[str, str]:
 
 
 def _pool(
-    properties: Mapping[str, Mapping[str, Property]], status: tuple[PoolStatus, ...]
+    properties: Mapping[str, Mapping[str, Property]],
+    status: tuple[PoolStatus, ...],
+    of_vdevs: Mapping[str, Mapping[str, Property]],
 ) -> ZfsPool | None:
     if not properties and not status:
         return None
@@ -203,12 +224,12 @@ def _pool(
     def text(key: str) -> str:
         return "" if values.get(key) in (None, "-") else values[key]
 
-    ashift = nice_count(text("ashift"))
     return ZfsPool(
         name=name,
         version=text("version"),
         health=text("health") or (tree.state if tree else ""),
-        ashift=ashift or None,
+        ashift=_ashift(text("ashift")),
+        vdev_ashifts=_vdev_ashifts(tree.vdevs if tree else (), of_vdevs),
         size_bytes=nice_count(text("size")),
         capacity_share=_share(text("capacity")),
         fragmentation_share=_share(text("fragmentation")),
@@ -218,6 +239,29 @@ def _pool(
         errors=tree.errors if tree else "",
         vdevs=tree.vdevs if tree else (),
     )
+
+
+def _vdev_ashifts(
+    vdevs: Sequence[VdevStatus], properties: Mapping[str, Mapping[str, Property]]
+) -> tuple[int, ...]:
+    """Return the ashifts of the top-level vdevs that hold data or a log, each once."""
+    found = set()
+    for vdev in vdevs:
+        if vdev.depth != 1 or vdev.group in (VdevGroup.CACHE, VdevGroup.SPARE):
+            continue
+        # The status has the path of a disk's partition, its properties the name of the disk.
+        short = vdev.name.rpartition("/")[2]
+        names = [name for name in properties if name == vdev.name or short.startswith(name)]
+        rows = properties[max(names, key=len)] if names else {}
+        if "ashift" in rows and (ashift := _ashift(rows["ashift"].value)):
+            found.add(ashift)
+    return tuple(sorted(found))
+
+
+def _ashift(text: str) -> int | None:
+    """Return the exponent of a block size; None for 0 (the default) and what is none."""
+    value = nice_count(text)
+    return value if value and value < _ASHIFTS else None
 
 
 def _dataset(datasets: Mapping[str, Mapping[str, Property]]) -> ZfsDataset | None:

@@ -228,7 +228,8 @@ def open_lab(name: str, labs: Path) -> Lab:
             errors.LAB_NOT_READY,
             f"processes of the lab {name!r} have died: {', '.join(dead)}",
             context=[f"logs: {folder / 'log'}"],
-            hint=f"`leadline lab down {name}`, then bring it up again",
+            hint="`leadline clean` starts again what a killed drill stopped; else "
+            f"`leadline lab down {name}`, then bring it up again",
         )
     if unlimited := _unlimited(state):
         raise LeadlineError(

@@ -106,7 +106,7 @@ def assign(folder: Path, pids: Iterable[int]) -> None:
     except OSError as error:
         raise _failed(f"{folder}: {error.strerror}") from error
     if missing:
-        raise _failed(f"{folder} does not hold process {', '.join(map(str, missing))}")
+        raise _failed(f"{folder} does not hold process {', '.join(map(str, sorted(missing)))}")
 
 
 def read_quota(folder: Path) -> tuple[int, int] | None:

@@ -138,6 +138,12 @@ class Daemons:
             raise failed(f"{command[0]} cannot be started: {error.strerror}") from error
 
 
+def daemon_command(name: str, conf: Path) -> tuple[str, ...]:
+    """Return the command of a daemon of Ceph (`osd.0`), in the foreground."""
+    kind, _, number = name.partition(".")
+    return (f"ceph-{kind}", "-c", str(conf), "-i", number, "-f")
+
+
 def ask(path: Path, prefix: str) -> Any:
     try:
         return json.loads(ask_admin_socket(path, prefix, _ANSWER_S))

@@ -59,12 +59,11 @@ def take_down(folder: Path, token: str | None = None) -> bool:
     problems = [f"process {process.pid} ({process.name}) does not end" for process in left]
     problems += [f"{point} cannot be unmounted" for point, _ in mounts_below(folder)]
     tokens = {process.token for process in found} | ({known} if known else set())
-    for owner in tokens:
+    for owner in sorted(tokens):
         problems += cpu_groups.remove(owner)
     if not problems:
-        for memory in {paths_of(folder, token).memory for token in tokens} | set(
-            _memory_of(folder, known)
-        ):
+        memories = {paths_of(folder, token).memory for token in tokens}
+        for memory in sorted(memories.union(_memory_of(folder, known))):
             problems += _remove(memory)
         if owned:
             problems += _remove_folder(folder)

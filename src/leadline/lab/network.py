@@ -137,6 +137,8 @@ _REPLY = re.compile(r"icmp_seq=\d+ .*time=([0-9.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) received")
 _TUN = Path("/dev/net/tun")
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
+# In place of a delay: the link is lost (zonelink.c).
+_LOST_NS = -1
 _START_S = 20.0
 _APPLY_S = 10.0
 # After SIGTERM, then after SIGKILL.
@@ -196,7 +198,8 @@ class ZoneNetwork:
         return _start_ticks(self.pid) == self.start_ticks
 
     def delays_ns(self) -> dict[tuple[str, str], int]:
-        """Return the one-way delays that the forwarder reports; a pair without delay is absent."""
+        """Return the one-way delays that the forwarder reports; a pair without delay is absent, a
+        lost link has -1."""
         return _read_ready(self.folder / READY)[1]
 
     def set_rtt(self, a: str, b: str, rtt_s: float) -> None:
@@ -204,10 +207,16 @@ class ZoneNetwork:
         addition to the floor of a few tens of microseconds. Packets in flight keep their delay and
         order. Raises NetworkUnavailable if the forwarder is gone or does not report the delay.
         """
-        self._set([(a, b)], rtt_s)
+        self._set([(a, b)], one_way_ns(rtt_s))
 
     def set_rtt_between_all(self, rtt_s: float) -> None:
-        self._set(list(combinations([zone.name for zone in self.zones], 2)), rtt_s)
+        pairs = list(combinations([zone.name for zone in self.zones], 2))
+        self._set(pairs, one_way_ns(rtt_s))
+
+    def lose_link(self, a: str, b: str) -> None:
+        """Drop every packet between two zones until `set_rtt`. Raises as `set_rtt`, also for a
+        forwarder of an earlier version."""
+        self._set([(a, b)], _LOST_NS)
 
     def measure_rtt(self, a: str, b: str, count: int = 100, interval_s: float = 0.005) -> RoundTrip:
         """Ping zone `b` from inside zone `a`. Raises NetworkUnavailable if there is no ping or no
@@ -243,8 +252,7 @@ class ZoneNetwork:
         processes.end(self.pid, self.start_ticks, _END_S)
         _start_ticks(self.pid)  # waits for a child
 
-    def _set(self, pairs: Sequence[tuple[str, str]], rtt_s: float) -> None:
-        delay_ns = one_way_ns(rtt_s)
+    def _set(self, pairs: Sequence[tuple[str, str]], delay_ns: int) -> None:
         for a, b in pairs:
             if self.zone(a) == self.zone(b):
                 raise ValueError(f"traffic within zone {a} is never delayed")

@@ -322,8 +322,7 @@ class _LabStart:
         }
 
     def _start(self, name: str, site: str) -> None:
-        kind, _, number = name.partition(".")
-        command = (f"ceph-{kind}", "-c", str(self.paths.conf), "-i", number, "-f")
+        command = daemons.daemon_command(name, self.paths.conf)
         self.daemons.start(name, [*self.prefixes[site], *command])
 
     def _monitor(self) -> None:

@@ -10,8 +10,9 @@
  *
  * --ready     written (as a new file, then renamed) when packets flow, and again after each SIGHUP: JSON
  *             with the pid, the zones, and the delays in force, so that a change can be read back.
- * --delays    lines `SOURCE DESTINATION NANOSECONDS`; a pair not named has no delay. Read again on
- *             SIGHUP. A faulty file changes nothing and is reported on stderr.
+ * --delays    lines `SOURCE DESTINATION NANOSECONDS`; a pair not named has no delay, the packets of
+ *             one with -1 are dropped. Read again on SIGHUP. A faulty file changes nothing and is
+ *             reported on stderr.
  * --priority  of SCHED_FIFO, 0 for ordinary scheduling (default 1; not being permitted is fine).
  *
  * SIGUSR1 prints counters since the last one on stderr. SIGTERM or SIGINT ends it.
@@ -61,6 +62,8 @@
 
 #define NONE UINT32_MAX
 #define NEVER UINT64_MAX
+/* In place of a delay: every packet of the pair is dropped. -1 in the files. */
+#define LOST UINT64_MAX
 
 /* A packet that waits, in the ring of its source. Bytes follow. */
 struct waiting {
@@ -98,7 +101,7 @@ static int priority = 1;
 static bool realtime;
 
 static struct {
-	uint64_t packets, bytes, waited, stalls, unknown, refused;
+	uint64_t packets, bytes, waited, stalls, unknown, refused, lost;
 	uint64_t late_sum_ns, late_max_ns, wakeups;
 } counters;
 
@@ -246,13 +249,13 @@ static bool read_delays(void)
 		       sscanf(line, "%63s %63s %" SCNd64 " %1s", source, destination, &delay, rest) == 3;
 		int from = good ? zone_named(source) : -1;
 		int to = good ? zone_named(destination) : -1;
-		good = good && from >= 0 && to >= 0 && from != to && delay >= 0 &&
-		       (uint64_t)delay <= DELAY_MAX_NS;
+		good = good && from >= 0 && to >= 0 && from != to && delay >= -1 &&
+		       (delay < 0 || (uint64_t)delay <= DELAY_MAX_NS);
 		if (good)
-			wanted[from][to] = (uint64_t)delay;
+			wanted[from][to] = delay < 0 ? LOST : (uint64_t)delay;
 		else
-			say("%s: line %u is not `SOURCE DESTINATION NANOSECONDS` of two zones and at "
-			    "most %llu; the delays stay", delays_path, number, DELAY_MAX_NS);
+			say("%s: line %u is not `SOURCE DESTINATION NANOSECONDS` of two zones, from 0 to "
+			    "%llu or -1; the delays stay", delays_path, number, DELAY_MAX_NS);
 	}
 	if (ferror(file)) {
 		say("%s: cannot be read; the delays stay", delays_path);
@@ -288,8 +291,8 @@ static bool write_ready(void)
 	for (unsigned from = 0; from < zone_count; from++)
 		for (unsigned to = 0; to < zone_count; to++)
 			if (zones[from].to[to].delay_ns) {
-				fprintf(file, "%s[\"%s\", \"%s\", %" PRIu64 "]", between, zones[from].name,
-					zones[to].name, zones[from].to[to].delay_ns);
+				fprintf(file, "%s[\"%s\", \"%s\", %" PRId64 "]", between, zones[from].name,
+					zones[to].name, (int64_t)zones[from].to[to].delay_ns);
 				between = ", ";
 			}
 	fputs("]}\n", file);
@@ -419,6 +422,10 @@ static void take_in(unsigned from)
 			continue;
 		}
 		struct pair *pair = &zone->to[to];
+		if (pair->delay_ns == LOST) {
+			counters.lost++;
+			continue;
+		}
 		packet->bytes = (uint32_t)bytes;
 		if (pair->delay_ns == 0 && pair->first == NONE) {
 			/* Nothing waits that it could overtake. Its place is used again at once. */
@@ -444,10 +451,10 @@ static void print_counters(void)
 {
 	say("%" PRIu64 " packets, %" PRIu64 " bytes, %" PRIu64 " waited, %" PRIu64 " wake-ups, "
 	    "late by %" PRIu64 " ns in the mean and %" PRIu64 " at most, %" PRIu64 " stalls, "
-	    "%" PRIu64 " to no zone, %" PRIu64 " refused by the kernel",
+	    "%" PRIu64 " to no zone, %" PRIu64 " refused by the kernel, %" PRIu64 " lost on purpose",
 	    counters.packets, counters.bytes, counters.waited, counters.wakeups,
 	    counters.waited ? counters.late_sum_ns / counters.waited : 0, counters.late_max_ns,
-	    counters.stalls, counters.unknown, counters.refused);
+	    counters.stalls, counters.unknown, counters.refused, counters.lost);
 	memset(&counters, 0, sizeof counters);
 }
 

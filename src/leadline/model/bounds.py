@@ -29,6 +29,8 @@ CONTROLLER_BPS = 56e9
 # A hard disk of its own; short strokes and its cache give more than random reads of all of it.
 SPINDLE_IOPS = 1500.0
 SPINDLE_BPS = 600e6
+# sizeof(dmu_replay_record_t), OpenZFS include/sys/zfs_ioctl.h.
+_STREAM_HEADER_BYTES = 312
 
 
 class Station(StrEnum):
@@ -63,6 +65,7 @@ class Task(StrEnum):
     METADATA = "metadata"
     TARGET_COMMAND = "target-command"
     RECEIVE_RECORD = "receive-record"
+    LAB_LINK = "lab-link"
     COMMIT_FLASH = "commit-flash"
     COMMIT_DISK = "commit-disk"
     COMMIT_MEMORY = "commit-memory"
@@ -202,8 +205,7 @@ class Resources:
     `flash_osds` and `disk_osds` count OSDs by medium; OSDs on memory have no limit of a medium.
     `osd_links_bps` is the sum over hosts with OSDs, each way, `client_links_bps` that of the
     clients. `apart`: no two copies or shards are on one host. `client_on_osd_host`: some I/O of
-    clients may stay on a host. `ranks` are active MDS that each I/O goes through, `target_cores`
-    the polled cores of an NVMe/TCP target; `receives`: one thread of ZFS receive does all I/O.
+    clients may stay on a host. `target_cores` are the polled cores of an NVMe/TCP target.
     """
 
     osd_cores: float | None = None
@@ -216,9 +218,7 @@ class Resources:
     client_cores: float | None = None
     client_links_bps: float | None = None
     client_on_osd_host: bool = True
-    ranks: int | None = None
     target_cores: float | None = None
-    receives: bool = False
 
 
 def find_capacities(
@@ -231,13 +231,9 @@ def find_capacities(
         found[Station.CLIENT] = resources.client_cores / client_s
     if resources.client_links_bps is not None and size_bytes:
         found[Station.CLIENT_LINK] = resources.client_links_bps / size_bytes
-    if resources.ranks:
-        found[Station.MDS] = resources.ranks / cost_s(Task.METADATA, Prior.LEAST)
     if resources.target_cores is not None:
         command_s = cost_s(Task.TARGET_COMMAND, Prior.LEAST, size_bytes)
         found[Station.TARGET_CORES] = resources.target_cores / command_s
-    if resources.receives:
-        found[Station.RECEIVE] = 1 / cost_s(Task.RECEIVE_RECORD, Prior.LEAST, size_bytes)
     if io is None:
         return found
     if resources.osd_cores is not None:
@@ -265,3 +261,20 @@ def medium_capacity(io: StorageIo, flash_osds: int, disk_osds: int) -> float:
         ceiling = disk_osds * HARD_DISK_IOPS + flash_osds * FLASH_WRITE_IOPS
         return ceiling / max(1, io.writes)
     return (disk_osds * HARD_DISK_IOPS + flash_osds * FLASH_READ_IOPS) / max(1, io.reads)
+
+
+def creation_capacity(ranks: int) -> float:
+    """Return the most files per second that so many ranks of MDS create. Each file is a request to
+    one rank, also where the client does not wait for the reply (asynchronous creation)."""
+    return ranks / cost_s(Task.METADATA, Prior.LEAST)
+
+
+def receive_capacity(record_bytes: int) -> float:
+    """Return the most records per second that one `zfs receive` takes: a single thread reads and
+    checks all records of the stream, another one writes them."""
+    return 1 / cost_s(Task.RECEIVE_RECORD, Prior.LEAST, record_bytes)
+
+
+def streamed_bytes(record_bytes: int) -> int:
+    """Return the bytes of a record in a stream, with its header (`dmu_replay_record_t`)."""
+    return record_bytes + _STREAM_HEADER_BYTES

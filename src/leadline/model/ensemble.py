@@ -44,6 +44,8 @@ _EFFICIENCIES = (
     *((gain, 0.0, until, 0.4 / 6) for gain in (0.12, 0.25, 0.45) for until in (32.0, np.inf)),
     *((-loss, onset, np.inf, 0.2 / 9) for loss in (0.1, 0.25, 0.5) for onset in (8.0, 64.0, 512.0)),
 )
+# Deviation of a known delay, as a share of the latency of an I/O alone.
+_DELAY_KNOWN = 0.1
 # --- what the networks do not explain ------------------------------------------------------------
 # Deviation in natural logarithms, and the distance in octaves of load over which it changes.
 DISCREPANCY = 0.06
@@ -137,12 +139,18 @@ class Ensemble:
 
 
 def explain(
-    in_flight: Values, log_rates: Values, noises: Sequence[Noise], *, freedom: float
+    in_flight: Values,
+    log_rates: Values,
+    noises: Sequence[Noise],
+    *,
+    freedom: float,
+    least_delay_s: float = 0.0,
 ) -> Ensemble:
     """Weight the networks, and the guesses of the scatter, by the rates measured at the loads.
 
     The common scale of scatter and discrepancy is known as well as from `freedom` degrees of
-    freedom. Raises ValueError with less than one load.
+    freedom. `least_delay_s` is known to be delay; networks with less count less, the farther they
+    are. Raises ValueError with less than one load.
     """
     if not len(in_flight):
         raise ValueError("no measured load")
@@ -160,6 +168,11 @@ def explain(
     misfit = np.einsum("gki,kij,gkj->gk", left, precision, left)
     sizes = 0.5 * (np.linalg.slogdet(precision)[1] - np.log(whole))
     sizes += np.log([noise.weight for noise in noises])
+    if least_delay_s:
+        # Times of the grid are in units of 1 / capacity.
+        lacks = least_delay_s * np.exp(level) - grid.delay_s[:, None]
+        alone = (grid.delay_s + grid.servers)[:, None]
+        sizes = sizes - 0.5 * (np.maximum(lacks, 0.0) / alone / _DELAY_KNOWN) ** 2
     logs = log_prior[:, None] + sizes - known / 2 * np.log(freedom + misfit)
     weights = np.exp(logs - logs.max()).ravel()
     places = (np.arange(DRAWS) + 0.5) / DRAWS

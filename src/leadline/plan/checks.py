@@ -29,6 +29,7 @@ from leadline.plan.matrix import (
     workload_variants,
 )
 from leadline.plan.rules import engine_faults, with_rate
+from leadline.plan.settings import MOST_STATES, Setting, count_states
 from leadline.plan.target_url import TargetUrl, parse_target_url
 from leadline.plan.written_targets import places
 from leadline.plan.yaml_positions import KeyPath
@@ -233,11 +234,82 @@ def check_trial_count(
     """Limit the number of trials: targets x levels x repeats could fill the memory."""
     places = sum(len(item.clusters or document.clusters) or 1 for item in document.targets)
     places *= len(target_variants(document.matrix)) * len(workload_variants(document.matrix))
+    places *= 1 + count_states([*document.settings.values()], document.design)
     workloads = [*document.workloads, *(item for profile in profiles for item in profile.workloads)]
     repeats = document.stop.max_repeats if document.stop else document.repeats
     trials = places * sum(len(item.levels) or 1 for item in workloads) * repeats
     if trials > _MOST_TRIALS:
         faults.add((), f"makes {trials:,} trials; {_MOST_TRIALS:,} are the most")
+
+
+def check_settings(document: PlanDocument, faults: Faults) -> None:
+    """Check that settings have targets and clusters, and that their names are free as labels."""
+    settings = [*document.settings.values()]
+    number = count_states(settings, document.design)
+    if number > MOST_STATES:
+        faults.add(("settings",), f"makes {number:,} states; {MOST_STATES:,} are the most")
+    if settings and document.budget is not None:
+        faults.add(("settings",), "a plan with a budget has one state: leave one of the two out")
+    urls = [
+        (item.name or item.target, parse_target_url(item.target).with_options(variant.options))
+        for item in document.targets
+        for variant in target_variants(document.matrix)
+    ]
+    labels = {key for item in document.targets for key in item.labels}
+    labels |= {*document.labels, *document.matrix}
+    for setting in settings:
+        path = ("settings", setting.name)
+        fitting = [(name, url) for name, url in urls if setting.fits(url)]
+        if not fitting:
+            faults.add(path, f"no target of the plan has a setting of the kind {setting.kind}")
+        if setting.name in labels:
+            faults.add(path, "is the name of a label or dimension already: choose another name")
+        alike = [
+            other.name
+            for other in settings[: settings.index(setting)]
+            if (other.kind, _place(other)) == (setting.kind, _place(setting))
+        ]
+        if alike:
+            faults.add(path, f"changes the same as the setting {alike[0]!r}: make them one setting")
+        sentences = _option_faults(setting, fitting)
+        for sentence in sentences:
+            faults.add((*path, setting.kind), sentence)
+        if setting.cluster:
+            _check_cluster(setting, document, faults)
+
+
+def _place(setting: Setting) -> object:
+    """What a setting changes, without its values."""
+    return setting.option or setting.change.model_dump(exclude={"values", "restarts"})
+
+
+def _option_faults(setting: Setting, targets: Sequence[tuple[str, TargetUrl]]) -> list[str]:
+    """What forbids the values of a setting that targets are made with."""
+    found: dict[str, None] = {}
+    for name, url in targets if setting.option else ():
+        for value in setting.values:
+            try:
+                url.with_options({setting.option: value})
+            except ValueError as error:
+                found[f"does not fit {name!r}: {error}"] = None
+    return list(found)
+
+
+def _check_cluster(setting: Setting, document: PlanDocument, faults: Faults) -> None:
+    path = ("settings", setting.name, setting.kind, "cluster")
+    known = list(document.clusters)
+    if setting.cluster not in known:
+        faults.add(
+            path,
+            f"there is no cluster {setting.cluster!r} in the plan "
+            f"(clusters: {', '.join(known) or 'none'})",
+            nearest_word(setting.cluster, known),
+        )
+        return
+    on_kubernetes = document.clusters[setting.cluster].kubernetes is not None
+    if on_kubernetes != (setting.kubernetes is not None):
+        kind = "Kubernetes" if on_kubernetes else "Ceph"
+        faults.add(path, f"{setting.cluster!r} is a {kind} cluster")
 
 
 def check_expansion(

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from leadline.metrics import MARGIN
+from leadline.plan.drill import Drill
 from leadline.plan.expectations import Expectation
 from leadline.plan.guard import Guard
 from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
@@ -31,6 +32,7 @@ from leadline.plan.models import (
     parse_latency_limit,
 )
 from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.settings import Design, Setting
 from leadline.plan.target_url import check_hosts, parse_target_url
 from leadline.units import parse_duration, parse_size
 
@@ -368,8 +370,9 @@ class ProfileDocument(Model):
 
 class PlanDocument(Model):
     """A plan file. `labels` are those of every target: what sets this run apart from others.
-    `matrix` multiplies targets and workloads, `budget` limits what is held at the same time,
-    `guard` protects a system that other people use."""
+    `matrix` multiplies targets and workloads, `settings` measures each target in further states by
+    `design`, `budget` limits what is held at the same time, `guard` protects a system that other
+    people use, `drill` is an event in every trial."""
 
     leadline: Literal[1] = 1
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")] | None = None
@@ -378,8 +381,11 @@ class PlanDocument(Model):
     labels: Labels = Field(default_factory=dict)
     targets: tuple[TargetDocument, ...]
     matrix: dict[LabelWord, Dimension] = Field(default_factory=dict)
+    settings: dict[LabelWord, Setting] = Field(default_factory=dict)
+    design: Design = Design.ONE_AT_A_TIME
     budget: BudgetDocument | None = None
     guard: Guard | None = None
+    drill: Drill | None = None
     profile: tuple[str, ...] = ()
     defaults: DefaultsDocument = DefaultsDocument()
     workloads: tuple[WorkloadDocument, ...] = ()
@@ -402,6 +408,17 @@ class PlanDocument(Model):
     def _short_stop(cls, value: object) -> object:
         """`stop: true` and `stop:` with nothing behind it are all defaults."""
         return {} if value in (None, True) else None if value is False else value
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _named_settings(cls, value: object) -> object:
+        """The key is the setting's name."""
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: {**item, "name": str(key)} if isinstance(item, dict) else item
+            for key, item in value.items()
+        }
 
     @field_validator("targets", mode="before")
     @classmethod

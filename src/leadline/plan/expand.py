@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -63,7 +63,11 @@ def expand(
     workloads = [(item, with_levels(item, layers, job_files)) for item, layers in asked]
 
     cells = tuple(
-        models.Cell(target=target.name, workload=workload, level=level)
+        models.Cell(
+            target=target.name,
+            workload=workload.model_copy(update={"drill": document.drill}),
+            level=level,
+        )
         for target, base in ((one.target, one.name) for one in found)
         for item, levels in workloads
         if _is_for(item, base)
@@ -107,7 +111,11 @@ def expand(
         grace_s=document.grace,
         expect=document.expect,
         guard=document.guard,
+        settings=tuple(document.settings.values()),
+        design=document.design,
     )
+    if plan.settings:
+        plan = with_repeats(plan, [plan.repeats] * len(cells))
     if document.budget is None:
         return plan
     given = document.budget
@@ -159,6 +167,7 @@ def varied(item: WorkloadDocument, matrix: Matrix) -> tuple[WorkloadDocument, ..
 def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> models.Plan:
     """The plan without some of its targets, listed as left out; other trials keep their order."""
     gone = {target.target for target in left_out}
+    gone |= {target.name for target in plan.targets if target.base in gone}
     kept = [number for number, cell in enumerate(plan.cells) if cell.target not in gone]
     trials = [trial for trial in plan.trials if trial.cell in kept]
     return plan.model_copy(
@@ -184,13 +193,27 @@ def drop_targets(plan: models.Plan, left_out: Sequence[models.LeftOut]) -> model
 
 def with_repeats(plan: models.Plan, repeats: Sequence[int]) -> models.Plan:
     """The plan with that number of trials of each cell."""
-    trials = interleaved(repeats, plan.seed)
+    trials = interleaved(repeats, plan.seed, _states(plan, range(len(plan.cells))))
     return plan.model_copy(update={"trials": trials, "repeats": max(repeats, default=0)})
 
 
-def interleaved(repeats: Sequence[int], seed: int) -> tuple[models.Trial, ...]:
+def _states(plan: Plan, cells: Sequence[int]) -> list[Hashable]:
+    """The state of a running system that each of these cells needs; none without settings."""
+    if not plan.settings:
+        return []
+    names = [plan.cells[cell].target for cell in cells]
+    found = {name: plan.applied(name) for name in dict.fromkeys(names)}
+    return [
+        (plan.target(name).cluster, *found[name].items()) if found[name] else () for name in names
+    ]
+
+
+def interleaved(
+    repeats: Sequence[int], seed: int, states: Sequence[Hashable] = ()
+) -> tuple[models.Trial, ...]:
     """Trials in randomised blocks: each block holds every cell once, in random order, that has so
-    many repeats.
+    many repeats. Within a block, trials of one of the `states` of the cells stand together, and the
+    states are in random order.
 
     Drift of the machine then affects all cells equally.
     """
@@ -199,6 +222,10 @@ def interleaved(repeats: Sequence[int], seed: int) -> tuple[models.Trial, ...]:
     for block in range(max(repeats, default=0)):
         order = [cell for cell, number in enumerate(repeats) if block < number]
         generator.shuffle(order)
+        here = list(dict.fromkeys(states[cell] for cell in order)) if states else []
+        if len(here) > 1:
+            generator.shuffle(here)
+            order = [cell for state in here for cell in order if states[cell] == state]
         for cell in order:
             position = len(trials)
             trials.append(
@@ -434,11 +461,9 @@ def next_cells(plan: Plan, outcomes: Outcomes) -> tuple[Cell, ...]:
 
 def grow_plan(plan: Plan, cells: Sequence[Cell]) -> Plan:
     """The plan with more cells, each with as many trials as the others, after the present ones."""
-    added = range(len(plan.cells), len(plan.cells) + len(cells))
-    trials = _later_trials(plan, added, plan.repeats)
-    return plan.model_copy(
-        update={"cells": (*plan.cells, *cells), "trials": (*plan.trials, *trials)}
-    )
+    grown = plan.model_copy(update={"cells": (*plan.cells, *cells)})
+    trials = _later_trials(grown, range(len(plan.cells), len(grown.cells)), plan.repeats)
+    return grown.model_copy(update={"trials": (*plan.trials, *trials)})
 
 
 def add_round(plan: Plan, cells: Sequence[int]) -> Plan:
@@ -462,7 +487,7 @@ def _later_trials(
                 "cell": cells[trial.cell],
             }
         )
-        for trial in interleaved([repeats] * len(cells), order)
+        for trial in interleaved([repeats] * len(cells), order, _states(plan, cells))
     )
 
 

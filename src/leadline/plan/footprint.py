@@ -176,7 +176,7 @@ def image_bytes(wanted: Sequence[tuple[Part, Footprint]]) -> int:
 def shared_layouts(plan: Plan) -> Mapping[tuple[str, str], dict[Part, Stretch]]:
     """The layout of every shared image of a plan, by its cluster and pool."""
     wanted: dict[tuple[str, str, str], list[tuple[Part, Footprint]]] = {}
-    for target in plan.targets:
+    for target in plan.own_targets:
         part = part_of(target.parsed)
         if part is not None:
             key = (target.cluster, *image_of(target.parsed))

@@ -54,11 +54,14 @@ class Demand:
 
 
 def target_demand(plan: Plan, name: str) -> Demand:
-    """What one target holds while a run uses it."""
+    """What one target holds while a run uses it: nothing where it uses the data of another one."""
+    if plan.target(name).base:
+        return Demand()
     target, footprint = plan.target(name), target_footprint(plan, name)
     url, copies = target.parsed, target.copies or 1.0
     data = footprint.total_bytes if url.kind.in_files else footprint.span
-    volumes, cores, capacity = max(1, len(url.hosts)), 0.0, footprint.capacity_bytes
+    folders = len(url.hosts) if url.kind.in_files else 1
+    volumes, cores, capacity = max(1, folders), 0.0, footprint.capacity_bytes
     if url.kind.on_kubernetes:
         request, cluster = url.request, plan.cluster(target.cluster).kubernetes
         in_files = request.mode is VolumeMode.FILESYSTEM

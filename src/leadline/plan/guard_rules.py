@@ -119,7 +119,7 @@ def guarded_course(plan: Plan, guard: Guard, now: datetime) -> GuardedCourse:
     if plan.prefill:
         blocks.append(PREFILL_BLOCK)
     peaks = [(bps / block, bps) for block in blocks if (bps := guard.budget_bps(block))]
-    work_s = [prefill_s(plan, target.name) for target in plan.targets]
+    work_s = [prefill_s(plan, target.name) for target in plan.own_targets]
     work_s += [plan.cells[trial.cell].workload.duration_s for trial in plan.trials]
     waits_s, at = 0.0, now
     for takes_s in filter(None, work_s):
@@ -145,7 +145,7 @@ def _longest(plan: Plan) -> Iterator[tuple[str, float]]:
     ]
     prefills = [
         (f"the prefill of {target.name!r} within the budget", prefill_s(plan, target.name))
-        for target in plan.targets
+        for target in plan.own_targets
     ]
     for found in (trials, prefills):
         if found:
@@ -153,7 +153,7 @@ def _longest(plan: Plan) -> Iterator[tuple[str, float]]:
 
 
 def _over_budget(plan: Plan, guard: Guard) -> Iterator[str]:
-    for target in plan.targets:
+    for target in plan.own_targets:
         kind, volumes = target.parsed.kind, 1
         if kind.on_kubernetes and not target.parsed.request.everywhere:
             volumes = target.parsed.request.count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from leadline.plan.checks import (
     check_has_workloads,
     check_matrix,
     check_names,
+    check_settings,
     check_trial_count,
     check_workload_targets,
     mappings,
@@ -41,6 +43,8 @@ from leadline.plan.document import (
     TargetDocument,
     WorkloadDocument,
 )
+from leadline.plan.drill import Drill, DrillCommand, DrillEvent
+from leadline.plan.drill_rules import drill_faults
 from leadline.plan.expand import expand
 from leadline.plan.faults import (
     Fault,
@@ -59,6 +63,7 @@ from leadline.plan.lab import LabDocument
 from leadline.plan.labels import parse_labels
 from leadline.plan.prometheus import PrometheusServer, StorageMonitoring
 from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, unfit_sharing
+from leadline.plan.settings import APPLIED_KINDS, Setting
 from leadline.plan.stop_rules import stop_faults
 from leadline.plan.target_url import TargetKind
 from leadline.plan.written_targets import written_targets
@@ -299,6 +304,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     check_workload_targets(raw, profiles, faults)
     check_has_workloads(raw, profiles, faults, profile_names())
     check_expansion(raw, forced, profiles, job_files, faults)
+    if plan_document is not None and not faults.found:
+        check_settings(plan_document, faults)
     if plan_document is not None:
         check_trial_count(plan_document, profiles, faults)
     if faults.found:
@@ -309,7 +316,8 @@ def load_plan(path: Path | None, overrides: Overrides) -> models.Plan:
     found = (small_volumes, mixed_lifecycles, unfit_sharing, over_budget)
     for name, sentence in (pair for rule in found for pair in rule(plan)):
         faults.add(("targets", entry[name]), sentence)
-    for place, sentence in (*unfit_runners(plan), *guard_faults(plan), *stop_faults(plan)):
+    found_at = (unfit_runners, guard_faults, drill_faults, stop_faults)
+    for place, sentence in (pair for rule in found_at for pair in rule(plan)):
         faults.add(place, sentence)
     if faults.found:
         raise PlanInvalid(faults.found)
@@ -333,9 +341,40 @@ def _located(document: PlanDocument, base: Path) -> PlanDocument:
         return cluster.model_copy(update=found)
 
     clusters = {name: located(cluster) for name, cluster in document.clusters.items()}
-    return document.model_copy(
-        update={"clusters": clusters, "guard": _located_guard(document.guard, base)}
-    )
+    update = {
+        "clusters": clusters,
+        "guard": _located_guard(document.guard, base),
+        "drill": _located_drill(document.drill, base),
+        "settings": {
+            name: _located_setting(setting, base) for name, setting in document.settings.items()
+        },
+    }
+    return document.model_copy(update=update)
+
+
+def _located_drill(drill: Drill | None, base: Path) -> Drill | None:
+    if drill is None or drill.event.command is None:
+        return drill
+    folder = str((base / Path(drill.event.command.folder).expanduser()).absolute())
+    command = drill.event.command.model_copy(update={"folder": folder})
+    return drill.model_copy(update={"event": DrillEvent(command=command)})
+
+
+def _located_setting(setting: Setting, base: Path) -> Setting:
+    """Programs that are written as relative paths are those next to the plan; a killed run is
+    cleaned from any folder."""
+    command = setting.command
+    if command is None:
+        return setting
+
+    def located(text: str) -> str:
+        program, *words = shlex.split(text)
+        if "/" in program:
+            program = str((base / program).absolute())
+        return shlex.join([program, *words])
+
+    texts = {key: located(getattr(command, key)) for key in ("apply", "read", "restore")}
+    return setting.model_copy(update={"command": command.model_copy(update=texts)})
 
 
 def _located_guard(guard: Guard | None, base: Path) -> Guard | None:
@@ -420,6 +459,9 @@ def _keys_at(path: KeyPath) -> list[str]:
         "budget": BudgetDocument,
         "guard": Guard,
         "prometheus": PrometheusLimit,
+        "drill": Drill,
+        "event": DrillEvent,
+        "command": DrillCommand,
         "detect": DetectDocument,
         "stop": StopDocument,
         "lab": LabDocument,
@@ -428,6 +470,8 @@ def _keys_at(path: KeyPath) -> list[str]:
         "vm": VmSettings,
         "boot": BootImage,
     }
+    if path[:1] == ("settings",):
+        below = {"settings": Setting, **APPLIED_KINDS}
     for part in path:
         if part == "prometheus" and model is ClusterDocument:
             model = StorageMonitoring

@@ -19,12 +19,14 @@ from pydantic import (
 )
 
 from leadline.metrics import Metric, Op
+from leadline.plan.drill import Drill
 from leadline.plan.expectations import Expectation
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.guard import Guard
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.lab import LabDescription
 from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.settings import Design, Setting
 from leadline.plan.stop import Stop
 from leadline.plan.target_url import TargetKind, TargetUrl, parse_target_url
 from leadline.units import format_latency, parse_duration
@@ -82,6 +84,11 @@ def _is_unset(value: object) -> bool:
     """Fields added to the archive's format 1 are left out where unset: earlier versions of Leadline
     refuse unknown fields."""
     return value is None
+
+
+def _is_empty(value: object) -> bool:
+    """As `_is_unset`, for collections and texts."""
+    return not value
 
 
 class Pattern(StrEnum):
@@ -239,7 +246,8 @@ class Workload(Model):
 
     `clients` are concurrent load generators, each with data of its own; 0 is the default of the
     target: one, on a StorageClass one for each volume. `neighbours` further load generators run the
-    workload `neighbour` at the same time; their figures do not count."""
+    workload `neighbour` at the same time; their figures do not count. `drill` is an event in the
+    middle of each trial."""
 
     name: Name
     description: str = ""
@@ -253,6 +261,7 @@ class Workload(Model):
     clients: int = Field(default=0, ge=0, le=1024)
     neighbours: int = Field(default=0, ge=0, le=1024)
     neighbour: Phase | None = None
+    drill: Drill | None = Field(default=None, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _neighbours(self) -> Self:
@@ -363,7 +372,8 @@ class Target(Model):
     cluster with its condition (`multi-zone,2ms`); otherwise both are empty. `url` is empty where
     results were imported without a target. `labels` are for comparisons by label (`cores: 1`).
     `facts` are those that a user gave with imported results. `copies`: how often the storage keeps
-    each byte; None: unknown.
+    each byte; None: unknown. `settings` are those that its trials run with, by their names; without
+    any it is the present state. `base`: the target whose data it uses; empty: its own.
     """
 
     name: Name | Annotated[str, Field(min_length=1)]
@@ -374,6 +384,8 @@ class Target(Model):
     labels: dict[str, str] = Field(default_factory=dict)
     facts: TargetFacts | None = Field(default=None, exclude_if=_is_unset)
     copies: float | None = Field(default=None, gt=0, le=100, exclude_if=_is_unset)
+    settings: dict[str, str] = Field(default_factory=dict, exclude_if=_is_empty)
+    base: str = Field(default="", exclude_if=_is_empty)
 
     @field_validator("url")
     @classmethod
@@ -493,7 +505,8 @@ class Plan(Model):
     `repeats` are those of the cells with the most. `follow_ups` are rules for cells and trials
     that the run adds, depending on its results. `expect` is what the author expects of a
     comparison, declared before the run. Without `groups` all targets are held from start to
-    end; with them one group after the other, within `budget`."""
+    end; with them one group after the other, within `budget`. `settings` are those that its
+    targets vary, by `design`."""
 
     schema_: Literal["leadline/plan/1"] = Field(default="leadline/plan/1", alias="schema")
     name: str = ""
@@ -512,12 +525,16 @@ class Plan(Model):
     drop_caches: bool = True
     grace_s: float = 10.0
     # Not written where it is empty: earlier versions do not know it.
-    expect: tuple[Expectation, ...] = Field(default=(), exclude_if=lambda given: not given)
+    expect: tuple[Expectation, ...] = Field(default=(), exclude_if=_is_empty)
     detect: Detect | None = Field(default=None, exclude_if=_is_unset)
     stop: Stop | None = Field(default=None, exclude_if=_is_unset)
     budget: Budget | None = Field(default=None, exclude_if=_is_unset)
-    groups: tuple[Group, ...] = Field(default=(), exclude_if=lambda given: not given)
+    groups: tuple[Group, ...] = Field(default=(), exclude_if=_is_empty)
     guard: Guard | None = Field(default=None, exclude_if=_is_unset)
+    settings: tuple[Setting, ...] = Field(default=(), exclude_if=_is_empty)
+    design: Design = Field(
+        default=Design.ONE_AT_A_TIME, exclude_if=lambda given: given is Design.ONE_AT_A_TIME
+    )
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -537,6 +554,13 @@ class Plan(Model):
             (self.cells[trial.cell].target, trial.block) in group_of for trial in self.trials
         ):
             raise ValueError("a trial is in no group of the plan")
+        own = {target.name for target in self.targets if not target.base}
+        known = {setting.name: setting.values for setting in self.settings}
+        for target in self.targets:
+            if target.base and target.base not in own:
+                raise ValueError(f"{target.name!r} uses the data of a target that is not there")
+            if any(value not in known.get(name, ()) for name, value in target.settings.items()):
+                raise ValueError(f"{target.name!r} has a setting that the plan does not name")
         return self
 
     def group_numbers(self) -> dict[tuple[str, int], int]:
@@ -548,6 +572,23 @@ class Plan(Model):
                     if found.setdefault((target, block), number) != number:
                         raise ValueError(f"the target {target!r} is in two groups at once")
         return found
+
+    @property
+    def own_targets(self) -> tuple[Target, ...]:
+        """The targets with data of their own; all others use that of one of these."""
+        return tuple(target for target in self.targets if not target.base)
+
+    def base_of(self, target: str) -> str:
+        """The name of the target whose data a target uses: mostly its own."""
+        return self.target(target).base or target
+
+    def setting(self, name: str) -> Setting:
+        return next(setting for setting in self.settings if setting.name == name)
+
+    def applied(self, target: str) -> dict[str, str]:
+        """The settings of a running system that the trials of a target need."""
+        given = self.target(target).settings
+        return {name: value for name, value in given.items() if not self.setting(name).option}
 
     def cells_of(self, target: str) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.target == target)

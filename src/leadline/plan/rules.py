@@ -245,7 +245,7 @@ def with_rate(workload: Workload) -> Workload:
 
 def mixed_lifecycles(plan: Plan) -> Iterator[tuple[str, str]]:
     """Targets whose volumes are both made in every trial and used by all trials, by their name."""
-    for target in plan.targets:
+    for target in plan.own_targets:
         kinds = {workload.lifecycle for workload in plan.workloads_on(target.name)}
         if len(kinds) > 1:
             sentence = (
@@ -258,7 +258,7 @@ def mixed_lifecycles(plan: Plan) -> Iterator[tuple[str, str]]:
 def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
     """Targets whose volumes are too small for the data of their workloads, by their name. The run
     leaves out an optional one."""
-    for target in plan.targets:
+    for target in plan.own_targets:
         url = target.parsed
         if not url.kind.on_kubernetes or target.name in plan.optional:
             continue
@@ -272,7 +272,7 @@ def small_volumes(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def unfit_sharing(plan: Plan) -> Iterator[tuple[str, str]]:
     """Targets whose pods cannot share a volume as requested, by their name."""
-    for target in plan.targets:
+    for target in plan.own_targets:
         if not target.parsed.kind.on_kubernetes:
             continue
         request = target.parsed.request

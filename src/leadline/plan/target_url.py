@@ -1,9 +1,11 @@
 """Target URLs of a plan.
 
 Targets are `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`, `cephfs:/mounted/path`,
-`zfs:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and `zfs+rbd:POOL` and
-`ext4+rbd:POOL` for new file systems on an RBD image. ZFS and targets on a cluster have options:
-`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `storageclass:fast?size=20Gi&count=3`.
+`zfs:POOL[/DATASET]`, `zvol:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and
+`zfs+rbd:POOL` and `ext4+rbd:POOL` for new file systems on an RBD image. ZFS and targets on a
+cluster have options:
+`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `rbd:POOL?hosts=a,b`,
+`storageclass:fast?size=20Gi&count=3`.
 """
 
 from __future__ import annotations
@@ -258,6 +260,7 @@ class TargetKind(StrEnum):
     RADOS = "rados"
     CEPHFS = "cephfs"
     ZFS = "zfs"
+    ZVOL = "zvol"
     ZFS_ON_RBD = "zfs+rbd"
     EXT4_ON_RBD = "ext4+rbd"
     STORAGE_CLASS = "storageclass"
@@ -275,7 +278,7 @@ class TargetKind(StrEnum):
 
     @property
     def on_zfs(self) -> bool:
-        return self in (TargetKind.ZFS, TargetKind.ZFS_ON_RBD)
+        return self in (TargetKind.ZFS, TargetKind.ZVOL, TargetKind.ZFS_ON_RBD)
 
     @property
     def on_kubernetes(self) -> bool:
@@ -283,23 +286,29 @@ class TargetKind(StrEnum):
 
     @property
     def in_files(self) -> bool:
-        own = (TargetKind.DIR, TargetKind.CEPHFS, TargetKind.HOSTS)
-        return self in own or self.on_zfs or self.on_shared_image
+        own = (TargetKind.DIR, TargetKind.CEPHFS, TargetKind.HOSTS, TargetKind.ZFS)
+        return self in own or self.on_shared_image
 
     @property
     def on_cluster(self) -> bool:
         return self.on_ceph or self.on_kubernetes
 
 
-# Properties of a dataset that a target may set; it inherits all others.
-DATASET_PROPERTIES = ("recordsize", "compression", "sync", "logbias", "primarycache")
+# The layout of a new RBD image; `stripe` is COUNTxUNIT: the objects of a stripe, and its unit.
+IMAGE_LAYOUT = ("object_size", "stripe", "features")
+# Properties of a dataset and of a volume that a target may set; it inherits all others.
+_OF_BOTH = ("compression", "sync", "logbias", "primarycache")
+VOLUME_BLOCK = "volblocksize"
+DATASET_PROPERTIES = ("recordsize", *_OF_BOTH)
+VOLUME_PROPERTIES = (VOLUME_BLOCK, *_OF_BOTH)
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: (
-        *("data_pool", "read_policy", "crush_location", "features", "shared"),
+        *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, "shared", "hosts"),
         "inter_zone_rtt",
     ),
     TargetKind.ZFS: DATASET_PROPERTIES,
+    TargetKind.ZVOL: VOLUME_PROPERTIES,
     TargetKind.ZFS_ON_RBD: (*DATASET_PROPERTIES, "data_pool", "inter_zone_rtt"),
     TargetKind.EXT4_ON_RBD: ("data_pool", "inter_zone_rtt"),
     TargetKind.RADOS: ("inter_zone_rtt",),
@@ -370,10 +379,11 @@ class TargetUrl:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts as they were written: `name`, `user@name`, `[IPv6]`; none of other kinds."""
-        if self.kind is not TargetKind.HOSTS:
-            return ()
-        return tuple(self.location.partition(":/")[0].split(","))
+        """The hosts as they were written: `name`, `user@name`, `[IPv6]`; none where this machine
+        makes the load."""
+        if self.kind is TargetKind.HOSTS:
+            return tuple(self.location.partition(":/")[0].split(","))
+        return tuple(self.options["hosts"].split(",")) if "hosts" in self.options else ()
 
     @property
     def path_on_hosts(self) -> str:
@@ -386,17 +396,30 @@ class TargetUrl:
 
     @property
     def record_bytes(self) -> int | None:
-        """The record size that a ZFS target asks for; None where it inherits one."""
-        given = self.options.get("recordsize")
+        """The record size that a ZFS target asks for, or the block size of its volume; None where
+        it gets the default."""
+        given = self.options.get("recordsize") or self.options.get(VOLUME_BLOCK)
         return None if given is None else parse_size(given)
 
     @property
     def dataset_properties(self) -> Mapping[str, str]:
-        """What is to be set on the target's dataset, as `zfs create -o` takes it."""
-        set_ = {key: self.options[key] for key in DATASET_PROPERTIES if key in self.options}
+        """What is to be set on the target's dataset or volume, as `zfs create -o` takes it."""
+        known = VOLUME_PROPERTIES if self.kind is TargetKind.ZVOL else DATASET_PROPERTIES
+        set_ = {key: self.options[key] for key in known if key in self.options}
         if self.record_bytes is not None:
-            set_["recordsize"] = str(self.record_bytes)
+            set_[known[0]] = str(self.record_bytes)
         return set_
+
+    @property
+    def image_layout(self) -> Mapping[str, str]:
+        """The layout of a new image, as options of `rbd create` in bytes."""
+        found: dict[str, str] = {}
+        if "object_size" in self.options:
+            found["--object-size"] = f"{parse_size(self.options['object_size'])}B"
+        if "stripe" in self.options:
+            count, _, unit = self.options["stripe"].partition("x")
+            found |= {"--stripe-count": count, "--stripe-unit": f"{parse_size(unit)}B"}
+        return found
 
     @property
     def inter_zone_rtt_s(self) -> float | None:
@@ -423,7 +446,7 @@ def parse_target_url(url: str) -> TargetUrl:
     except UnicodeEncodeError as error:
         raise ValueError("a path that is not UTF-8 cannot be written in an archive") from error
     options: Mapping[str, str] = _NOTHING
-    if kind.on_cluster or kind is TargetKind.ZFS:
+    if kind in _OPTIONS:
         location, _, query = location.partition("?")
         options = _options(kind, query)
     if kind is TargetKind.RBD:
@@ -432,10 +455,10 @@ def parse_target_url(url: str) -> TargetUrl:
             raise ValueError("the shared image is one of Leadline's own: name the pool alone")
     elif kind is TargetKind.RADOS or kind.on_shared_image:
         _check_names(url, location, f"{kind.value}:POOL", most=1)
-    elif kind is TargetKind.ZFS:
+    elif kind.on_zfs:
         named = _DATASET_NAME.fullmatch(location) and ".." not in location
         if not named or len(location) > _LONGEST_DATASET:
-            raise ValueError(f"{url!r} is not zfs:POOL or zfs:POOL/DATASET")
+            raise ValueError(f"{url!r} is not {kind.value}:POOL or {kind.value}:POOL/DATASET")
     elif kind is TargetKind.STORAGE_CLASS:
         if not _OBJECT_NAME.fullmatch(location):
             raise ValueError(f"{url!r} is not storageclass:NAME")
@@ -498,22 +521,49 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
             raise ValueError(f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
         if key == "inter_zone_rtt":
             parse_duration(value)
-        if key == "recordsize":
-            _check_record(value)
+        if key in ("recordsize", VOLUME_BLOCK):
+            _check_record(key, value)
         if key == "compression" and not _COMPRESSION.fullmatch(value):
             raise ValueError(f"{value!r} is no compression of ZFS")
         if key == "data_pool" and not _CEPH_NAME.fullmatch(value):
             raise ValueError(f"{value!r} is no name of a pool")
+        if key == "hosts":
+            check_hosts(value.split(","))
         found[key] = value
     if "crush_location" in found and found.get("read_policy") != "localize":
         raise ValueError("crush_location has an effect with read_policy=localize only")
     if found.get("shared") == "yes" and "features" in found:
         raise ValueError("the shared image has the features layering only")
+    if found.get("shared") == "yes" and found.keys() & {"object_size", "stripe"}:
+        raise ValueError("the shared image has the default layout of its objects")
+    _check_layout(found)
+    if "hosts" in found:
+        if found.get("shared") == "yes":
+            raise ValueError("the shared image is for this machine alone: omit hosts or shared")
+        if found.get("read_policy") == "localize":
+            raise ValueError("read_policy=localize is for one client: the hosts have no location")
     return MappingProxyType(found)
 
 
-def _check_record(value: str) -> None:
+def _check_layout(options: Mapping[str, str]) -> None:
+    """Raise ValueError for a layout of objects that no image can have (librbd's
+    `create` in src/librbd/image/CreateRequest.cc)."""
+    size = parse_size(options.get("object_size", "4M"))
+    if size & (size - 1) or not 4 << 10 <= size <= 32 << 20:
+        raise ValueError(
+            f"object_size is a power of two from 4K to 32M, got {options['object_size']!r}"
+        )
+    if "stripe" not in options:
+        return
+    count, _, unit = options["stripe"].partition("x")
+    if not _COUNT.fullmatch(count) or not unit:
+        raise ValueError(f"stripe is COUNTxUNIT, for instance 8x64K, got {options['stripe']!r}")
+    if not 512 <= parse_size(unit) <= size or size % parse_size(unit):
+        raise ValueError(f"the stripe unit {unit!r} does not divide an object of {size} bytes")
+
+
+def _check_record(key: str, value: str) -> None:
     size = parse_size(value)
     # 16 MiB are the largest record of OpenZFS 2.2 and later.
     if size & (size - 1) or not 512 <= size <= 16 << 20:
-        raise ValueError(f"recordsize is a power of two from 512 to 16M, got {value!r}")
+        raise ValueError(f"{key} is a power of two from 512 to 16M, got {value!r}")

@@ -1,13 +1,14 @@
-"""The targets of a plan as written: on each of their clusters, times the matrix."""
+"""The targets of a plan as written: on each of their clusters, times the matrix and its states."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from leadline.plan import models
 from leadline.plan.document import PlanDocument, TargetDocument
 from leadline.plan.matrix import target_variants
+from leadline.plan.settings import state_text, states
 from leadline.plan.target_url import TargetUrl, parse_target_url
 
 
@@ -43,7 +44,8 @@ class WrittenTarget:
 
 def written_targets(document: PlanDocument) -> tuple[WrittenTarget, ...]:
     """Every target. One on several clusters becomes one per cluster, `NAME@CLUSTER`, with the
-    delay that is an option of it; the matrix makes one for each combination. Raises ValueError."""
+    delay that is an option of it; the matrix makes one for each combination, and the settings one
+    for each state. Raises ValueError."""
     entries: list[tuple[int, TargetDocument, str, str]] = []
     for number, item in enumerate(document.targets):
         url = parse_target_url(item.target)
@@ -68,16 +70,45 @@ def written_targets(document: PlanDocument) -> tuple[WrittenTarget, ...]:
                 labels=labels,
                 copies=item.copies,
             )
-            found.append(
-                WrittenTarget(
-                    target=target,
-                    number=number,
-                    name=written,
-                    optional=item.optional,
-                    condition=variant.condition,
-                )
+            one = WrittenTarget(
+                target=target,
+                number=number,
+                name=written,
+                optional=item.optional,
+                condition=variant.condition,
             )
+            found += [one, *_in_states(one, document)]
     return tuple(found)
+
+
+def _in_states(one: WrittenTarget, document: PlanDocument) -> Iterator[WrittenTarget]:
+    """The target in every state of the settings that it has. Targets that are made alike share the
+    data of the first one."""
+    target, url = one.target, one.target.parsed
+    fitting = [setting for setting in document.settings.values() if setting.fits(url)]
+    made: dict[tuple[tuple[str, str], ...], str] = {(): target.name}
+    for state in states(fitting, document.design):
+        options = {
+            setting.option: state[setting.name]
+            for setting in fitting
+            if setting.option and setting.name in state
+        }
+        text = state_text(state)
+        name = f"{target.name} {text}"
+        base = made.setdefault(tuple(options.items()), name)
+        yield replace(
+            one,
+            target=target.model_copy(
+                update={
+                    "name": name,
+                    "url": str(url.with_options(options)) if options else target.url,
+                    "subject": target.subject and f"{target.subject} {text}",
+                    "labels": {**target.labels, **state},
+                    "settings": dict(state),
+                    "base": "" if base == name else base,
+                }
+            ),
+        )
 
 
 def subject_label(url: TargetUrl) -> str:

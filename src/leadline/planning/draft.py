@@ -462,7 +462,7 @@ class Capacity:
                 "allocatable processors and memory"
             )
         for _, left in self._quotas:
-            for key in needs.keys() & left.keys():
+            for key in sorted(needs.keys() & left.keys()):
                 left[key] -= needs[key]
         if published is not None:
             self._published[target.storage_class] = published - target.claimed_bytes

@@ -135,7 +135,7 @@ class _Tools:
             if mixed:
                 crush = self._change(crush, "--update-item", *item, *stays)
                 staged.add(_STAGING)
-        for name in staged:
+        for name in sorted(staged):
             crush = self._change(crush, "--remove-item", name)
         # Classes are given after the copies of the tree for each class are made: once more.
         return self._change(crush, "--rebuild-class-roots")
@@ -289,7 +289,7 @@ class _Forecast:
             return PoolPlacement(pool=pool, now=now, unforecast=Unforecast.NOT_REPRODUCED)
         if self.pg_num is not None:
             shape = replace(shape, pg_num=self.pg_num, pgp_num=self.pg_num)
-        osds = {**osd_map.osds, **{osd: OsdState() for osd in self.new}}
+        osds = {**osd_map.osds, **{osd: OsdState() for osd in sorted(self.new)}}
         later = self._place(self.after, pool, shape, osds)
         return PoolPlacement(
             pool=pool,

@@ -109,7 +109,8 @@ def read_rook(connection: Connection) -> RookState:
 def _read_kms(connection: Connection, clusters: Sequence[Manifest]) -> Mapping[str, str] | None:
     """Return the provider of each key management service that ceph-csi knows, by its name."""
     found: dict[str, str] | None = None
-    for namespace in {str(cluster["metadata"].get("namespace", "")) for cluster in clusters}:
+    namespaces = {str(cluster["metadata"].get("namespace", "")) for cluster in clusters}
+    for namespace in sorted(namespaces):
         read = partial(get_object, connection, ConfigMap, "configmaps", KMS_CONFIG, namespace)
         stored = if_allowed(read)
         if stored is not None:

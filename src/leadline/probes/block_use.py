@@ -20,6 +20,9 @@ from pathlib import Path
 from leadline.probes.mounts import parse_mountinfo
 
 _SYSFS = Path("/sys/dev/block")
+# udev holds a shared lock while it reads a device that is new or was written
+# (systemd, "Locking Block Device Access"); it does not use its data.
+_UDEV = frozenset({"(udev-worker)", "systemd-udevd"})
 # lo_device, lo_inode and lo_rdevice are the first fields of struct loop_info64.
 _LOOP_GET_STATUS64, _LOOP_INFO = 0x4C05, struct.Struct("QQQ208x")
 
@@ -207,8 +210,12 @@ def _processes() -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
+def _command(pid: int) -> str:
+    return _word(Path(f"/proc/{pid}/comm"))
+
+
 def _process(pid: int) -> str:
-    return f"process {pid} ({_word(Path(f'/proc/{pid}/comm')) or 'unknown'})"
+    return f"process {pid} ({_command(pid) or 'unknown'})"
 
 
 def _is_any(path: Path, numbers: frozenset[int]) -> bool:
@@ -294,4 +301,6 @@ def _locks(lockable: set[_File]) -> Iterator[str]:
             major, minor, inode = words[5].split(":")
             if _File(os.makedev(int(major, 16), int(minor, 16)), int(inode)) in lockable:
                 pid = int(words[4])
+                if words[1:4:2] == ["FLOCK", "READ"] and _command(pid) in _UDEV:
+                    continue
                 yield f"locked ({words[1].lower()}) by {_process(pid) if pid > 0 else 'a process'}"

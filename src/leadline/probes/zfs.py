@@ -16,6 +16,7 @@ from leadline.inventory.zfs import (
     PARAMETERS,
     POOL,
     STATUS,
+    VDEVS,
     VERSION,
     zfs_inventory,
 )
@@ -48,6 +49,7 @@ def zfs_dumps(dataset: str, module: Path = _MODULE) -> dict[str, bytes]:
     commands: dict[str, Sequence[Sequence[str]]] = {
         POOL: (("zpool", "get", "-Hp", "all", pool), ("zpool", "get", "all", pool)),
         STATUS: (("zpool", "status", "-P", pool), ("zpool", "status", pool)),
+        VDEVS: (("zpool", "get", "-Hp", "ashift", pool, "all-vdevs"),),
         LIST: (("zpool", "list", "-v", "-p", pool), ("zpool", "list", pool)),
         DATASET: (("zfs", "get", "-Hp", "all", dataset),),
     }
@@ -64,7 +66,8 @@ def zfs_dumps(dataset: str, module: Path = _MODULE) -> dict[str, bytes]:
                 if error.silent:  # a suspended pool answers no other command
                     silent = reason
                     break
-        if name not in found:
+        # Vdevs have properties since OpenZFS 2.2; without them the pool's ashift is known.
+        if name not in found and name != VDEVS:
             found[name + ERROR] = reason.encode()
     return found
 
@@ -102,7 +105,7 @@ def zfs_layer(
             facts |= values
         if inventory.pool is not None:
             facts |= {
-                "ashift": str(inventory.pool.ashift or ""),
+                "ashift": ", ".join(map(str, inventory.pool.ashifts)),
                 "layout": inventory.pool.layout,
                 "pool_version": inventory.pool.version,
             }

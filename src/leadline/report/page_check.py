@@ -17,6 +17,7 @@ from typing import Any
 
 from leadline import errors
 from leadline.analysis.comparison import By
+from leadline.analysis.predict.facts import LeftOut
 from leadline.archive.records import (
     require_known_version,
     schema_of,
@@ -29,6 +30,7 @@ from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.predict import PredictOutput
 from leadline.report.answers.ranking import RankOutput, RecommendOutput
 from leadline.report.answers.run import ShowOutput
+from leadline.report.answers.settings import SettingsOutput
 from leadline.report.answers.site import SiteOutput
 from leadline.report.render.html import open_page
 from leadline.version import __version__
@@ -56,7 +58,7 @@ _JUDGED = frozenset(
 )
 _ANSWERS = (
     *(ShowOutput, CompareOutput, RankOutput, RecommendOutput, PredictOutput, SiteOutput),
-    HistoryOutput,
+    *(HistoryOutput, SettingsOutput),
 )
 _FEWEST_BLANKS_OF_PROSE = 2
 _LONGEST_EXCERPT = 120
@@ -67,8 +69,9 @@ class Page:
     """A page as it was kept. `answer` is what its reader can save as JSON, `text` the page
     without that, `version` the Leadline that made it. `runs` are those that it is of; None is the
     `comparison` of what is the page of one run, `ranked` of what is no ranking, `site` of what is
-    no index, `history` of what is no history, whose runs are in its answer, and `predicted` of what
-    is no forecast. `intact`: its bytes are those that were written."""
+    no index, `history` of what is no history, whose runs are in its answer, `predicted` of what is
+    no forecast, and `settings` of what is no settings study. `intact`: its bytes are those that
+    were written."""
 
     version: str
     intact: bool
@@ -80,6 +83,7 @@ class Page:
     predicted: PredictOutput | None = None
     site: SiteOutput | None = None
     history: HistoryOutput | None = None
+    settings: SettingsOutput | None = None
 
 
 def read_page(name: str, html: str) -> Page:
@@ -97,6 +101,7 @@ def read_page(name: str, html: str) -> Page:
     site: SiteOutput | None = None
     history: HistoryOutput | None = None
     predicted: PredictOutput | None = None
+    settings: SettingsOutput | None = None
     schema = answer.get("schema") if isinstance(answer, dict) else None
     try:
         if schema == schema_of(SiteOutput):
@@ -105,10 +110,11 @@ def read_page(name: str, html: str) -> Page:
             history = _history(answer)
         elif schema == schema_of(PredictOutput):
             predicted = _predicted(answer)
+        elif schema == schema_of(SettingsOutput):
+            settings = _settings(answer)
+        runs = tuple(predicted.runs) if predicted else (settings.run,) if settings else ()
         comparison, ranked, runs = (
-            (None, None, tuple(predicted.runs) if predicted else ())
-            if site or history or predicted
-            else _asked(answer)
+            (None, None, runs) if site or history or predicted or settings else _asked(answer)
         )
     except (ValueError, KeyError):
         generator = None
@@ -131,6 +137,7 @@ def read_page(name: str, html: str) -> Page:
         predicted=predicted,
         site=site,
         history=history,
+        settings=settings,
     )
 
 
@@ -143,12 +150,22 @@ def _history(answer: object) -> HistoryOutput:
 
 
 def _predicted(answer: object) -> PredictOutput:
-    """The answer of a forecast. Raises ValueError for another, and for the bounds of an inventory,
-    which is no archive."""
+    """The answer of a forecast. Raises ValueError for another."""
     predicted = PredictOutput.model_validate(answer)
-    if predicted.asked is None or not predicted.runs:
+    asked = predicted.asked
+    if asked is None or not (predicted.runs or asked.inventory):
         raise ValueError
+    if asked.leave is not None:
+        LeftOut(asked.leave)
     return predicted
+
+
+def _settings(answer: object) -> SettingsOutput:
+    """The answer of a settings study. Raises ValueError for another."""
+    settings = SettingsOutput.model_validate(answer)
+    if settings.asked is None or not 0 < settings.asked.band < 1:
+        raise ValueError
+    return settings
 
 
 def _site(answer: object) -> SiteOutput:

@@ -73,10 +73,15 @@ class Device:
         return str(self.path)
 
 
+# The configuration of Ceph in the folder of a host.
+CEPH_CONF_THERE = "leadline.ceph.conf"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RbdImage:
     """An image of a Ceph pool, reached by librbd; client `settings` override the cluster's
-    configuration."""
+    configuration. Clients of trials are on `hosts`, round-robin, each with `CEPH_CONF_THERE` in its
+    folder; without hosts they are on this machine, which also writes the prefill."""
 
     shape: ClassVar[Shape] = Shape.SPAN
     pool: str
@@ -84,6 +89,7 @@ class RbdImage:
     access: CephAccess
     settings: tuple[tuple[str, str], ...] = ()
     read_only: bool = False
+    hosts: tuple[Host, ...] = ()
 
     def __str__(self) -> str:
         return f"rbd:{self.pool}/{self.image}"
@@ -194,10 +200,6 @@ class Hosts:
     shape: ClassVar[Shape] = Shape.FILES
     hosts: tuple[Host, ...]
 
-    def host_for(self, client: int) -> Host:
-        """The host of a client; clients count from 1."""
-        return self.hosts[(client - 1) % len(self.hosts)]
-
     def __str__(self) -> str:
         return ", ".join(f"{host.name}:{host.path}" for host in self.hosts)
 
@@ -303,6 +305,31 @@ class System(Protocol):
     def leave(self) -> tuple[str, ...]:
         """Remove what the run made for all targets, after they are released; sentences about what
         could not be removed. Never raises."""
+
+
+class Event(Protocol):
+    """The event of a drill on one system."""
+
+    def require_whole(self) -> None:
+        """Raise LeadlineError where the system is not whole before the event."""
+
+    def begin(self, journal: Journal) -> None:
+        """Record the event, then begin it. Raises LeadlineError."""
+
+    def undo(self, journal: Journal) -> None:
+        """Undo the event; no effect where none is in force. Raises LeadlineError."""
+
+    @property
+    def heals(self) -> bool:
+        """Whether the system reports its own health."""
+
+    def missing(self) -> tuple[str, ...]:
+        """What the system lacks to be as before the event; empty where it is whole, or where its
+        health is unknown. Raises LeadlineError."""
+
+    def leave(self, journal: Journal) -> tuple[str, ...]:
+        """Undo an event that is still in force; sentences about what the system lacks since an
+        event. Never raises."""
 
 
 class Watch(Protocol):

@@ -7,8 +7,8 @@ that the plan gives it, `inspect_targets` raises every refusal before anything i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from leadline.archive.reader import Run
 from leadline.archive.records import Look
@@ -20,7 +20,16 @@ from leadline.plan.groups import planned_groups
 from leadline.plan.models import Cell, JobFile, LeftOut, Plan, Trial, Workload
 from leadline.runner.events import Observer, StopRequest
 from leadline.runner.guard import RunGuard
-from leadline.runner.ports import Engine, Engines, Journal, Location, System, TargetAdapter
+from leadline.runner.ports import (
+    Engine,
+    Engines,
+    Event,
+    Journal,
+    Location,
+    System,
+    TargetAdapter,
+)
+from leadline.settings.states import States
 
 
 class PreparedTarget:
@@ -82,7 +91,9 @@ class PreparedTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """The trials `to_do` of a plan, the targets that they need, and where their records go.
-    `take_look` tests the comparisons of a plan that ends when they are decided."""
+    `take_look` tests the comparisons of a plan that ends when they are decided, `states` brings
+    running systems into the states of a plan with settings, `events` are those of a drill by
+    target."""
 
     plan: Plan
     to_do: Sequence[Trial]
@@ -94,6 +105,8 @@ class RunRequest:
     observe: Observer
     guard: RunGuard | None = None
     take_look: Callable[[Run], Look] | None = None
+    states: States | None = None
+    events: Mapping[str, Event] = field(default_factory=dict)
 
     def admit(self, takes_s: float) -> bool:
         """Wait until the guard lets work of `takes_s` seconds begin; False where the run stops."""
@@ -102,7 +115,9 @@ class RunRequest:
         return not self.stop.requested
 
     def target(self, name: str) -> PreparedTarget:
-        return next(target for target in self.targets if target.name == name)
+        """The target whose data the trials of a target of the plan use."""
+        base = self.plan.base_of(name)
+        return next(target for target in self.targets if target.name == base)
 
 
 def prepare_targets(

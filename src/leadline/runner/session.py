@@ -1,7 +1,7 @@
 """One session of a run: acquire its targets, prefill them, run every trial, release, seal.
 
-A plan with groups does this for one group after the other. Targets are released and the archive is
-sealed whatever happens. No result is interpreted here.
+A plan with groups does this for one group after the other. Settings are restored, targets are
+released and the archive is sealed whatever happens. No result is interpreted here.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run_session(request: RunRequest) -> Outcome:
     finally:
         if guard is not None:
             guard.end()
-        left = session.release_all()
+        left = session.leave_all()
     writer.write_inventory("end", host_inventory(plan.targets, fio))
     _capture("end", request)
     lacking = bool(writer.run.to_do()) or writer.run.undecided
@@ -120,11 +120,13 @@ def _one_problem(failed: Sequence[LeadlineError]) -> LeadlineError | None:
 
 
 def needed_targets(run: Run, to_do: Sequence[Trial]) -> frozenset[str]:
-    """The targets of the trials to do, and those on which follow-ups or looks may add trials."""
+    """The targets whose data the trials to do use, and those on which follow-ups or looks may add
+    trials."""
     if run.plan.stop is not None and (to_do or run.undecided):
-        return frozenset(target.name for target in run.plan.targets)
+        return frozenset(target.name for target in run.plan.own_targets)
     own = {run.plan.cells[trial.cell].target for trial in to_do}
-    return waiting_targets(run.plan, trial_outcomes(run)) | own
+    needed = waiting_targets(run.plan, trial_outcomes(run)) | own
+    return frozenset(map(run.plan.base_of, needed))
 
 
 def trial_outcomes(run: Run) -> Outcomes:
@@ -242,7 +244,7 @@ class _Session:
         own = {cells[trial.cell].target for trial in planned.trials}
         if run.plan.stop is not None:
             return set(planned.group.targets)
-        return own | (waiting & set(planned.group.targets))
+        return set(map(self._plan.base_of, own | (waiting & set(planned.group.targets))))
 
     def _require_budget(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
         """Raise LeadlineError where a target of the group is still held, or the group exceeds the
@@ -274,10 +276,16 @@ class _Session:
             if left:
                 self._held[target.name] = left
 
-    def release_all(self) -> list[str]:
-        """Release every target and what served all of them; sentences about what is left."""
+    def leave_all(self) -> list[str]:
+        """Restore settings, release every target and what served all of them; sentences about what
+        is left."""
         request = self._request
-        left = [sentence for target in request.targets for sentence in target.adapter.release()]
+        # Without the OSDs that a drill stopped, an image cannot be removed.
+        events = dict.fromkeys(request.events.values())
+        left = [sentence for event in events for sentence in event.leave(request.writer)]
+        if request.states is not None:
+            left += request.states.leave(request.writer.path.name, request.writer)
+        left += [sentence for target in request.targets for sentence in target.adapter.release()]
         return left + [sentence for system in request.systems for sentence in system.leave()]
 
     def _run_group(self, planned: PlannedGroup, targets: Sequence[PreparedTarget]) -> None:
@@ -307,8 +315,10 @@ class _Session:
         request, writer = self._request, self._request.writer
         for target in targets:
             target.acquire(writer.path.name, writer)
-        for target in targets:
-            self._stacks[target.name] = TargetStack(target=target.name, layers=target.layers)
+        layers = {target.name: target.layers for target in targets}
+        for name, base in ((one.name, one.base or one.name) for one in self._plan.targets):
+            if base in layers:
+                self._stacks[name] = TargetStack(target=name, layers=layers[base])
         writer.write_stacks(Stacks(stacks=tuple(self._stacks.values())))
         for target in targets:
             writer.write_target(target.name, target.adapter.dumps())
@@ -377,6 +387,7 @@ class _Session:
                 return
             cell = plan.cells[trial.cell]
             target = request.target(cell.target)
+            problem = self._enter(cell.target)
             if target.adapter.fresh and target.name in used:
                 if not request.admit(prefill_s(plan, target.name)):
                     return
@@ -389,14 +400,37 @@ class _Session:
             used.add(target.name)
             self._left_s -= cell.workload.duration_s
             self._number += 1
-            run_attempt = partial(self._run_attempt, trial, cell, max(planned, self._number))
+            count = max(planned, self._number)
+            run_attempt = partial(self._run_attempt, trial, cell, count, problem)
             record = run_attempt(self._attempts.get(trial.id, 0) + 1)
             record = run_again(request, target, record, run_attempt)
             yield record
             if record.status is TrialStatus.INTERRUPTED:
                 return
 
-    def _run_attempt(self, trial: Trial, cell: Cell, count: int, attempt: int) -> TrialRecord:
+    def _enter(self, target: str) -> Problem | None:
+        """Bring running systems into the state of a target; why that failed. Raises LeadlineError
+        (`interrupted`)."""
+        request = self._request
+        if request.states is None:
+            return None
+
+        def go_on() -> None:
+            if request.stop.requested:
+                raise LeadlineError(errors.INTERRUPTED, "stopped while a setting was applied")
+
+        try:
+            named = self._plan.target(target)
+            request.states.enter(named, request.writer.path.name, request.writer, go_on)
+        except LeadlineError as error:
+            if error.kind is errors.INTERRUPTED:
+                raise
+            return problem_from(error)
+        return None
+
+    def _run_attempt(
+        self, trial: Trial, cell: Cell, count: int, problem: Problem | None, attempt: int
+    ) -> TrialRecord:
         target = self._request.target(cell.target)
         return run_trial(
             self._request,
@@ -408,6 +442,7 @@ class _Session:
                 number=self._number,
                 count=count,
                 left_s=self._left_s,
+                problem=problem,
             ),
         )
 

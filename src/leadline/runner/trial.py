@@ -27,12 +27,14 @@ from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import limited
 from leadline.plan.models import Cell, Trial, Workload
 from leadline.probes.host import CpuTimes, processor_between
+from leadline.runner.drill import TrialDrill
 from leadline.runner.events import TrialEnded, TrialProgress, TrialStarted
 from leadline.runner.ports import (
     Engine,
     Execution,
     Job,
     Location,
+    Progress,
     RemoteVolumes,
     problem_from,
 )
@@ -48,7 +50,8 @@ def now() -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRequest:
     """A trial to run: its cell has a settled I/O engine, `number` of `count` is its place in the
-    session, `left_s` what the trials after it ask of the engine."""
+    session, `left_s` what the trials after it ask of the engine. With a `problem` it fails
+    without I/O."""
 
     trial: Trial
     cell: Cell
@@ -57,6 +60,7 @@ class TrialRequest:
     number: int
     count: int
     left_s: float
+    problem: Problem | None = None
 
 
 def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
@@ -80,12 +84,16 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
     name = f"{layout.TRIALS}/{trial.id}-{_slug(cell)}-{request.attempt}"
     with run.writer.staged(name) as folder:
         started_at, began = now(), time.monotonic()
-        conditions = _prepare(run, cell, target)
+        conditions = (
+            _prepare(run, cell, target)
+            if request.problem is None
+            else _Conditions(problem=request.problem)
+        )
         before = CpuTimes.now()
         if conditions.problem is None:
             workload = within_budget(cell.workload, target.location, run.plan.guard)
             job = make_job(engine, workload, target.location, trial.seed, bound_s)
-            execution = _execute(run, target, engine, job, folder)
+            execution = _execute(run, target, engine, job, folder, workload)
         else:
             execution = Execution(
                 status=TrialStatus.FAILED,
@@ -136,6 +144,8 @@ def run_trial(run: RunRequest, request: TrialRequest) -> TrialRecord:
 
 # Ten stages that each take the default of `ready:`, and some time to tidy up.
 LIFECYCLE_BOUND_S = 3600.0
+# The last I/Os of a drill wait until the system serves them again.
+DRILL_BOUND_S = 60.0
 
 
 def trial_bound_s(workload: Workload, grace_s: float) -> float:
@@ -148,6 +158,8 @@ def trial_bound_s(workload: Workload, grace_s: float) -> float:
     bound_s = workload.duration_s + grace_s * max(1, len(workload.phases))
     if workload.lifecycle:
         return LIFECYCLE_BOUND_S
+    if workload.drill is not None:
+        bound_s += DRILL_BOUND_S
     if workload.own_data:
         bound_s += LEAST_BOUND_S
     if workload.streams or workload.own_data:
@@ -197,6 +209,11 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
     """Apply the target's conditions, drop caches and measure the extent of the data."""
     adapter = target.adapter
     try:
+        if cell.workload.drill is not None:
+            run.events[target.name].require_whole()
+    except LeadlineError as error:
+        return _Conditions(problem=problem_from(error))
+    try:
         if not adapter.present():
             raise FileNotFoundError("it is no longer what was acquired")
         round_trips = adapter.prepare()
@@ -230,17 +247,38 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
 
 
 def _execute(
-    run: RunRequest, target: PreparedTarget, engine: Engine, job: Job, folder: Path
+    run: RunRequest,
+    target: PreparedTarget,
+    engine: Engine,
+    job: Job,
+    folder: Path,
+    workload: Workload,
 ) -> Execution:
-    """Execute a job while a watch records the target's own system."""
+    """Execute a job while a watch records the target's own system, and its drill takes place."""
     watch = target.adapter.watch(folder)
+    drill = None if workload.drill is None else TrialDrill(workload, run, target.name, folder)
+
+    def report(progress: Progress) -> None:
+        run.observe(TrialProgress(iops=progress.iops))
+        if drill is not None:
+            drill.progress(progress.iops)
+
+    before = CpuTimes.now()
     try:
-        execution = engine.execute(
-            job, folder, run.stop, lambda progress: run.observe(TrialProgress(iops=progress.iops))
-        )
+        if drill is not None:
+            drill.start()
+        execution = engine.execute(job, folder, run.stop, report)
+        if drill is not None:  # without the wait for the system after it
+            processor = processor_between(before, CpuTimes.now(), execution.engine_cpu_s)
+            execution = replace(execution, processor=processor)
     finally:
-        if watch is not None:
-            watch.stop()
+        try:
+            problem = drill.finish() if drill is not None else None
+        finally:
+            if watch is not None:
+                watch.stop()
+    if problem is not None and execution.status is TrialStatus.COMPLETED:
+        return replace(execution, status=TrialStatus.FAILED, problem=problem)
     stopped = run.guard.problem if run.guard is not None else None
     if stopped is not None and execution.status is TrialStatus.INTERRUPTED:
         return replace(execution, problem=problem_from(stopped))

@@ -22,6 +22,7 @@ from leadline.plan.models import Target
 from leadline.plan.target_url import TargetUrl
 from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import LIBRBD, image_layers, parse_image_info
+from leadline.probes.watches.host import Machine
 from leadline.probes.watches.selection import select_watches
 from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
 from leadline.targets.base import KEEP_FREE_SHARE, LastingTarget, require_free, require_span
@@ -52,7 +53,12 @@ class CephTarget(LastingTarget):
         return self.cluster.apply_delay(self._rtt_s)
 
     def watch(self, folder: Path) -> Watch | None:
-        return self.cluster.watch(folder, *select_watches(self.layers(), folder))
+        watches = select_watches(self.layers(), folder)
+        return self.cluster.watch(folder, *watches, clients=self._clients())
+
+    def _clients(self) -> Sequence[Machine]:
+        """The machines that do the I/O; none where it is this machine."""
+        return ()
 
 
 class PoolTarget(CephTarget, ABC):
@@ -339,7 +345,8 @@ class RbdTarget(PoolTarget):
         features = (f"--image-feature={name}" for name in _FEATURES[self._features].split(","))
         spec = f"{self._pool}/{image}"
         size = f"{objects * OBJECT_BYTES}B"
-        self._rbd("making an image", "create", "--size", size, *features, *data, spec)
+        layout = (word for pair in self._url.image_layout.items() for word in pair)
+        self._rbd("making an image", "create", "--size", size, *features, *layout, *data, spec)
         self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
         self._image = image
         self._read_facts()

@@ -22,7 +22,7 @@ from leadline.formats.watch_records import Role
 from leadline.inventory.ceph.model import CephInventory, unfit
 from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.cluster import Lab, bring_up, open_lab
-from leadline.lab.state import labs_folder
+from leadline.lab.state import labs_folder, require_state
 from leadline.lab.up import measure_round_trips
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan
@@ -30,7 +30,12 @@ from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.ceph import capture
 from leadline.probes.watches.base import Watch, Watches
 from leadline.probes.watches.ceph import CephCountersWatch, ClusterWatch
-from leadline.probes.watches.host import LocalMachine, RemoteMachine, ResourceWatch
+from leadline.probes.watches.host import (
+    LocalMachine,
+    Machine,
+    RemoteMachine,
+    ResourceWatch,
+)
 from leadline.probes.watches.prometheus import PrometheusWatch
 from leadline.runner.ports import Journal
 from leadline.targets.base import SETTLE_S
@@ -91,6 +96,28 @@ class OpenCluster:
         """As `_watching`: the guard must not wait for other commands."""
         return Connection(self.access, timeout_s=_COMMAND_S)
 
+    @cached_property
+    def _drilling(self) -> Connection:
+        """As `_watching`: the event of a drill must not wait for other commands."""
+        return Connection(self.access, timeout_s=_COMMAND_S)
+
+    def find_missing(self, osds_in: int = 0) -> tuple[int, tuple[str, ...]]:
+        """The number of OSDs that are in, and what the cluster lacks to be whole: OSDs that are
+        down, of those that are in and of `osds_in` at least, and PGs that are not active+clean.
+        Raises LeadlineError."""
+        status = self._drilling.mon_json("status")
+        osds = status["osdmap"].get("osdmap", status["osdmap"])  # nested until Nautilus
+        wanted = max(osds_in, osds["num_in_osds"])
+        found = []
+        if osds["num_up_osds"] < wanted:
+            found.append(f"{osds['num_up_osds']} of {wanted} OSDs are up")
+        found += [
+            f"{state['count']} PGs are {state['state_name']}"
+            for state in status["pgmap"].get("pgs_by_state", ())
+            if not {"active", "clean"} <= set(state["state_name"].split("+"))
+        ]
+        return osds["num_in_osds"], tuple(found)
+
     def health(self) -> tuple[str, dict[str, str]]:
         """The status of the cluster's health, and the message of each check that is not muted."""
         answer = self._guarding.mon_json("health")
@@ -126,19 +153,23 @@ class OpenCluster:
         """The folder of the admin sockets of running clients."""
         return Path(self._sockets_folder.name)
 
-    def client(self, settings: Mapping[str, str]) -> CephAccess:
-        """Access with the cluster's configuration and further settings of the client.
-
-        The client publishes counters in `sockets`. Only the owner may read the new file, as it
-        may hold keys of the cluster's own.
-        """
-        # One process may be several clients: fio is one client per job.
-        settings = {**settings, "admin_socket": f"{self.sockets}/$pid.$cctid.asok"}
+    def client_configuration(self, settings: Mapping[str, str]) -> str:
+        """The cluster's configuration with further settings of the client; it may hold keys of the
+        cluster's own."""
         given = self.access.conf.read_text("utf-8", "surrogateescape")
         if self.access.keyring is not None:
             settings = {**settings, "keyring": str(self.access.keyring)}
         lines = [f"{key} = {value}" for key, value in settings.items()]
-        text = "\n".join([given, f"[client.{self.access.name}]", *lines, ""])
+        return "\n".join([given, f"[client.{self.access.name}]", *lines, ""])
+
+    def client(self, settings: Mapping[str, str]) -> CephAccess:
+        """Access with the cluster's configuration and further settings of the client.
+
+        The client publishes counters in `sockets`. Only the owner may read the new file.
+        """
+        # One process may be several clients: fio is one client per job.
+        settings = {**settings, "admin_socket": f"{self.sockets}/$pid.$cctid.asok"}
+        text = self.client_configuration(settings)
         path = Path(self._folder.name) / f"{abs(hash(text)):x}.conf"
         path.touch(mode=0o600)
         path.write_text(text, "utf-8", "surrogateescape")
@@ -179,6 +210,13 @@ class OpenCluster:
             )
             for path in measured
         )
+
+    def reload_lab(self) -> None:
+        """Read the state of the lab again, after its daemons were started anew. Raises
+        LeadlineError."""
+        if self.lab is not None:
+            folder = self.lab.folder
+            self.lab = replace(self.lab, state=require_state(folder.name, folder.parent))
 
     def use_journal(self, journal: Journal) -> None:
         """Set the journal that records changes before they are made."""
@@ -225,15 +263,21 @@ class OpenCluster:
             time.sleep(1.0)
         time.sleep(max(0.0, written_at_s + SETTLE_S - time.monotonic()))
 
-    def watch(self, folder: Path, *further: Watch) -> Watches:
+    def watch(self, folder: Path, *further: Watch, clients: Sequence[Machine] = ()) -> Watches:
+        """Record the cluster and its clients: `clients`, or this machine without them."""
         # Stopped last: queries are load too.
         monitoring = [PrometheusWatch(self._monitoring, folder)] if self._monitoring else []
+        here = self._machine()
+        machines: list[Machine] = [here]
+        if clients:
+            storage = [replace(here, roles=(Role.STORAGE,))] if self.lab is not None else []
+            machines = [*storage, *clients]
         return Watches(
             *monitoring,
             *further,
             ClusterWatch(self._watching, folder, patience_s=_COMMAND_S),
             CephCountersWatch(self._counting, folder, patience_s=1.5 * _COMMAND_S),
-            ResourceWatch([self._machine(), *self._hosts()], folder),
+            ResourceWatch([*machines, *self._hosts()], folder),
         )
 
     def _hosts(self) -> Iterator[RemoteMachine]:
@@ -271,7 +315,7 @@ class OpenCluster:
 
     def close(self) -> None:
         """Close all connections and remove temporary files."""
-        for name in ("connection", "_watching", "_counting", "_guarding"):
+        for name in ("connection", "_watching", "_counting", "_guarding", "_drilling"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         for shell in self._shells.values():
@@ -349,8 +393,10 @@ def access_of(cluster: Cluster) -> CephAccess:
 
 
 def used_clusters(plan: Plan) -> tuple[Cluster, ...]:
-    """The clusters of the plan's targets, and the Ceph clusters whose health the guard reads."""
+    """The clusters of the plan's targets and settings, and the Ceph clusters whose health the guard
+    reads."""
     used = {target.cluster for target in plan.targets}
+    used |= {setting.cluster for setting in plan.settings}
     if plan.guard is not None and plan.guard.ceph_health:
         used |= {cluster.name for cluster in plan.clusters if cluster.kubernetes is None}
     return tuple(cluster for cluster in plan.clusters if cluster.name in used)

@@ -15,7 +15,8 @@ fi
 while IFS= read -r name; do
     if [ -f "$folder/$name" ]; then rm -f -- "$folder/$name" || exit 1; fi
 done
-find "$folder" -maxdepth 1 ! -type d -name 'leadline.*.dat' -exec rm -f -- {} + || exit 1
+find "$folder" -maxdepth 1 ! -type d \( -name 'leadline.*.dat' -o -name leadline.ceph.conf \) \
+    -exec rm -f -- {} + || exit 1
 foreign=$(find "$folder" -mindepth 1 -maxdepth 1 ! -name .leadline-owner -exec basename {} \; |
     head -n 5 | paste -sd , -)
 if [ -n "$foreign" ]; then

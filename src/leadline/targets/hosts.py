@@ -157,7 +157,7 @@ class HostsTarget(LastingTarget):
         self._note = note
         self._hosts = target.parsed.hosts
         self._path = target.parsed.path_on_hosts
-        self._shells = {host: SshShell(host) for host in self._hosts}
+        self.shells = {host: SshShell(host) for host in self._hosts}
         self._probes: Mapping[str, HostProbe] = {}
         self._folder = ""
         self._token = ""
@@ -172,7 +172,7 @@ class HostsTarget(LastingTarget):
         assert self._folder, "acquire comes first"
         return Hosts(
             hosts=tuple(
-                SshHost(host=host, path=self._folder, shell=self._shells[host])
+                SshHost(host=host, path=self._folder, shell=self.shells[host])
                 for host in self._hosts
             )
         )
@@ -188,6 +188,14 @@ class HostsTarget(LastingTarget):
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         """Raise one LeadlineError with the faults of all hosts."""
+        faults = self.probe(footprint)
+        needs = self._needed_bytes(footprint)
+        faults += find_full_hosts([(found, needs[host]) for host, found in self._probes.items()])
+        self.require_none(faults)
+
+    def probe(self, footprint: Footprint) -> list[LeadlineError]:
+        """The faults of the hosts, one each at most, space not counted. Raises LeadlineError for a
+        plan without clients."""
         if not footprint.clients:
             raise LeadlineError(
                 errors.TARGET_INVALID,
@@ -197,7 +205,7 @@ class HostsTarget(LastingTarget):
             )
 
         def probe(host: str) -> HostProbe | LeadlineError:
-            shell = self._shells[host]
+            shell = self.shells[host]
             try:
                 found = probe_host(shell, host, self._path)
                 require_serving(SshHost(host=host, path=self._path, shell=shell))
@@ -205,13 +213,15 @@ class HostsTarget(LastingTarget):
             except LeadlineError as error:
                 return error
 
-        probed = self._on_all(probe)
+        probed = self.on_all(probe)
         faults = [found for found in probed.values() if isinstance(found, LeadlineError)]
         self._probes = {
             host: found for host, found in probed.items() if isinstance(found, HostProbe)
         }
-        needs = self._needed_bytes(footprint)
-        faults += find_full_hosts([(found, needs[host]) for host, found in self._probes.items()])
+        return faults
+
+    def require_none(self, faults: Sequence[LeadlineError]) -> None:
+        """Raise one LeadlineError for the faults, if there are any."""
         if faults:
             raise _join_faults(faults, self.name, len(self._hosts))
 
@@ -238,7 +248,7 @@ class HostsTarget(LastingTarget):
         def make(host: str) -> str:
             number = str(self._hosts.index(host) + 1)
             result = run_repeatable(
-                self._shells[host], script, folder, run, token, number, bound_s=_SHORT_S
+                self.shells[host], script, folder, run, token, number, bound_s=_SHORT_S
             )
             if result.status:
                 raise LeadlineError(
@@ -249,7 +259,7 @@ class HostsTarget(LastingTarget):
                 )
             return self._hosts[int(result.text) - 1]
 
-        self._owners = self._on_all(make)
+        self._owners = self.on_all(make)
         for host in self.sharing:
             journal.note_removed(self._created.pop(host))
         self._folder = folder
@@ -274,21 +284,24 @@ class HostsTarget(LastingTarget):
 
     def watch(self, folder: Path) -> Watch | None:
         """Record the load generators; the storage of a network filesystem is not visible."""
-        machines = [
-            RemoteMachine(name=host, shell=self._shells[host], roles=(Role.CLIENT,))
+        return Watches(ResourceWatch(self.machines(), folder))
+
+    def machines(self) -> tuple[RemoteMachine, ...]:
+        """The load generators."""
+        return tuple(
+            RemoteMachine(name=host, shell=self.shells[host], roles=(Role.CLIENT,))
             for host in self._hosts
-        ]
-        return Watches(ResourceWatch(machines, folder))
+        )
 
     def present(self) -> bool:
-        return all(self._on_all(lambda host: self._query(host, _IS_PRESENT) is not None).values())
+        return all(self.on_all(lambda host: self._query(host, _IS_PRESENT) is not None).values())
 
     def drop_caches(self) -> CacheDrop | None:
         """Drop the cache of every host: each host caches shared files for itself."""
 
         def drop(host: str) -> tuple[int, ...] | None:
             result = run_repeatable(
-                self._shells[host], _script("drop"), self._folder, bound_s=_DROP_S
+                self.shells[host], _script("drop"), self._folder, bound_s=_DROP_S
             )
             if result.status == _UNABLE:
                 return None
@@ -296,7 +309,7 @@ class HostsTarget(LastingTarget):
                 raise OSError(f"caches of the host {host!r}: {result.error_line}")
             return tuple(map(int, result.text.split()))
 
-        found = list(self._on_all(drop).values())
+        found = list(self.on_all(drop).values())
         known = [sizes for sizes in found if sizes is not None and len(sizes) == 2]
         if len(known) < len(found):
             return None
@@ -316,23 +329,23 @@ class HostsTarget(LastingTarget):
 
     def release(self) -> tuple[str, ...]:
         def remove(host: str) -> tuple[str, ...]:
-            return _removed(self._shells[host], self._created[host], self._files)
+            return _removed(self.shells[host], self._created[host], self._files)
 
         left: list[str] = []
-        for host, problems in self._on_all(remove, tuple(self._created)).items():
+        for host, problems in self.on_all(remove, tuple(self._created)).items():
             left += problems
             if not problems and self._journal is not None:
                 self._journal.note_removed(self._created.pop(host))
-        for shell in self._shells.values():
+        for shell in self.shells.values():
             shell.close()
         return tuple(left)
 
     def _query(self, host: str, script: str) -> str | None:
         """stdout of a script that gets the folder; None where it failed."""
-        result = run_repeatable(self._shells[host], script, self._folder, bound_s=_SHORT_S)
+        result = run_repeatable(self.shells[host], script, self._folder, bound_s=_SHORT_S)
         return None if result.status else result.text
 
-    def _on_all(
+    def on_all(
         self, call: Callable[[str], _T], hosts: Sequence[str] | None = None
     ) -> dict[str, _T]:
         """Call a function for all hosts in parallel. Raises what the first of them raises."""

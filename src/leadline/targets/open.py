@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,8 @@ from leadline import errors
 from leadline.archive.layout import STAGING
 from leadline.archive.reader import Run
 from leadline.archive.records import Created
-from leadline.connect.ceph import CephAccess
+from leadline.archive.writer import RunWriter
+from leadline.connect.ceph import CephAccess, Connection
 from leadline.engines.process import end_abandoned
 from leadline.errors import LeadlineError
 from leadline.lab.down import take_down
@@ -18,13 +21,17 @@ from leadline.lab.state import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
 from leadline.plan.target_url import RunnerKind, TargetKind
-from leadline.runner.ports import Journal, TargetAdapter
+from leadline.runner.ports import TargetAdapter
+from leadline.settings.open import Parameters
+from leadline.settings.states import restore_unrestored
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
 from leadline.targets.ceph_cluster import DELAY, OpenCluster, access_of, restore_delay
 from leadline.targets.device import DeviceTarget
+from leadline.targets.drill import DRILL, undo_leftover
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DirectoryTarget, remove_folder
+from leadline.targets.rbd_from_hosts import RbdFromHostsTarget
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
     SharedImages,
@@ -33,8 +40,10 @@ from leadline.targets.shared_image import (
     remove_shared_image,
 )
 from leadline.targets.zfs import ZfsTarget, remove_dataset
+from leadline.targets.zvol import ZvolTarget
 
 if TYPE_CHECKING:
+    from leadline.connect.kubernetes.client import Connection as KubernetesConnection
     from leadline.targets.kubernetes_cluster import OpenKubernetes
 
 LAB = "lab:"
@@ -51,8 +60,8 @@ def open_targets(
     overwrite: Sequence[str] = (),
     note: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[TargetAdapter, ...]:
-    """An adapter for each target of the plan; nothing is touched. `note` gets messages about
-    hosts and pools."""
+    """An adapter for each target of the plan with data of its own; nothing is touched. `note` gets
+    messages about hosts and pools."""
 
     shared = SharedImages()
 
@@ -63,6 +72,8 @@ def open_targets(
             case TargetKind.DEVICE:
                 return DeviceTarget(target, destroy, overwrite)
             case TargetKind.RBD if target.parsed.options.get("shared") != "yes":
+                if target.parsed.hosts:
+                    return RbdFromHostsTarget(target, clusters[target.cluster], destroy, note)
                 return RbdTarget(target, clusters[target.cluster], destroy)
             case TargetKind.RBD | TargetKind.EXT4_ON_RBD | TargetKind.ZFS_ON_RBD:
                 return _on_shared_image(target, clusters[target.cluster], shared)
@@ -74,10 +85,34 @@ def open_targets(
                 return HostsTarget(target, note)
             case TargetKind.ZFS:
                 return ZfsTarget(target, note)
+            case TargetKind.ZVOL:
+                return ZvolTarget(target, note)
             case TargetKind.STORAGE_CLASS:
                 return _on_kubernetes(plan, target, kubernetes[target.cluster])
 
-    return tuple(open_target(target) for target in plan.targets)
+    return tuple(open_target(target) for target in plan.own_targets)
+
+
+def check_restarts(plan: Plan, consented: Sequence[str]) -> None:
+    """Raise LeadlineError for a setting that may restart daemons without consent, and for a consent
+    to anything else."""
+    restarting = [setting.name for setting in plan.settings if setting.restarts]
+    for name in consented:
+        if name not in restarting:
+            raise LeadlineError(
+                errors.USAGE,
+                f"consent was given for {name!r}, which restarts nothing",
+                context=[f"settings that may restart daemons: {', '.join(restarting) or 'none'}"],
+                hint="name a setting exactly as the plan does",
+            )
+    for name in restarting:
+        if name not in consented:
+            raise LeadlineError(
+                errors.SETTING_NOT_CONSENTED,
+                f"the setting {name!r} may restart daemons",
+                context=[f"values: {', '.join(plan.setting(name).values)}"],
+                hint=f"to allow that: --restart-daemons {shlex.quote(name)}",
+            )
 
 
 def _on_shared_image(
@@ -135,16 +170,42 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
             )
 
 
-def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
-    """End the load and remove what a killed session of `run` left on its targets, by the run's
-    tokens.
-
-    Returns sentences about what was removed, and about what failed.
-    """
+def undo_drills(
+    run: Run, journal: RunWriter, allowed: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Undo the events of drills that a killed session of `run` left in force; a user's own command
+    only on a system that is `allowed`. Returns sentences as `remove_leftovers`."""
     done: list[str] = []
     problems: list[str] = []
-    end_abandoned(run.path / STAGING)
     for created in run.left_behind:
+        if not created.path.startswith(DRILL):
+            continue
+        found = undo_leftover(created, allowed)
+        if found:
+            problems += found
+        else:
+            journal.note_removed(created)
+            done.append(f"undid the drill of a killed session: {created.path.removeprefix(DRILL)}")
+    return done, problems
+
+
+def remove_leftovers(
+    run: Run, journal: RunWriter, allowed: Sequence[str] = ()
+) -> tuple[list[str], list[str]]:
+    """End the load, restore settings and remove what a killed session of `run` left on its targets,
+    by the run's tokens; drills as `undo_drills`, before all else.
+
+    Returns sentences about what was done, and about what failed.
+    """
+    end_abandoned(run.path / STAGING)
+    done, problems = undo_drills(run, journal, allowed)
+    if run.unrestored:
+        restored, kept = _restore_settings(run, journal)
+        done += restored
+        problems += kept
+    for created in run.left_behind:
+        if created.path.startswith(DRILL):
+            continue
         found = _removed(run.plan, created)
         if found:
             problems += found
@@ -152,6 +213,28 @@ def remove_leftovers(run: Run, journal: Journal) -> tuple[list[str], list[str]]:
             journal.note_removed(created)
             done.append(f"removed what a killed session left: {created.path}")
     return done, problems
+
+
+def _restore_settings(run: Run, journal: RunWriter) -> tuple[list[str], list[str]]:
+    """Restore what a killed session changed; sentences about what was restored, and what not."""
+    plan = run.plan
+    with ExitStack() as stack:
+
+        def ceph(name: str) -> Connection | None:
+            access = _access(plan, name)
+            return stack.enter_context(Connection(access)) if access else None
+
+        def kubernetes(name: str) -> KubernetesConnection:
+            from leadline.connect.kubernetes.client import Connection as KubernetesConnection
+            from leadline.targets.kubernetes_cluster import access_of as kubernetes_access
+
+            settings = plan.cluster(name).kubernetes
+            assert settings is not None, "a setting of Kubernetes is on such a cluster"
+            return stack.enter_context(KubernetesConnection(kubernetes_access(settings)))
+
+        parameters = Parameters(ceph, kubernetes)
+        stack.callback(parameters.close)
+        return restore_unrestored(plan, run.id, run.unrestored, parameters.find, journal)
 
 
 def _removed(plan: Plan, created: Created) -> tuple[str, ...]:

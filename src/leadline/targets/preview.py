@@ -10,11 +10,12 @@ from pathlib import Path
 from leadline.connect.ceph import CephAccess
 from leadline.connect.shell import CommandResult
 from leadline.plan.models import Plan, Target
-from leadline.plan.target_url import TargetKind, VolumeMode, VolumeRequest
+from leadline.plan.target_url import TargetKind, TargetUrl, VolumeMode, VolumeRequest
 from leadline.runner.ports import (
     Dataset,
     Device,
     Folder,
+    Host,
     Hosts,
     Location,
     RadosPool,
@@ -24,7 +25,9 @@ from leadline.runner.ports import (
     Shape,
 )
 from leadline.targets.ceph import client_settings
+from leadline.targets.rbd_from_hosts import FOLDER_THERE
 from leadline.targets.zfs import mount_folder
+from leadline.targets.zvol import VOLUMES
 
 _OWN = "leadline-RUN-TOKEN"
 
@@ -39,6 +42,8 @@ def preview_location(plan: Plan, target: Target) -> Location:
             return Folder(path=Path(url.location) / _OWN)
         case TargetKind.ZFS:
             return Dataset(name=f"{url.location}/{_OWN}", path=mount_folder("TOKEN"))
+        case TargetKind.ZVOL:
+            return Device(path=VOLUMES / url.location / _OWN)
         case TargetKind.EXT4_ON_RBD:
             return Folder(path=mount_folder("TOKEN") / "ext4" / "target-N")
         case TargetKind.ZFS_ON_RBD:
@@ -47,13 +52,7 @@ def preview_location(plan: Plan, target: Target) -> Location:
         case TargetKind.STORAGE_CLASS:
             return _volumes(url.request)
         case TargetKind.HOSTS:
-            from leadline.connect.ssh import SshHost, SshShell
-
-            path_there = f"{url.path_on_hosts}/{_OWN}"
-            hosts = (
-                SshHost(host=name, path=path_there, shell=SshShell(name)) for name in url.hosts
-            )
-            return Hosts(hosts=tuple(hosts))
+            return Hosts(hosts=_hosts(url, url.path_on_hosts))
     cluster = plan.cluster(target.cluster)
     access = CephAccess(
         conf=Path(cluster.ceph_conf or "LAB/ceph.conf"),
@@ -63,7 +62,20 @@ def preview_location(plan: Plan, target: Target) -> Location:
     if url.kind is TargetKind.RADOS:
         return RadosPool(pool=url.pool, objects=_OWN, access=access)
     settings = client_settings(url, "WHERE-THIS-CLIENT-IS")
-    return RbdImage(pool=url.pool, image=url.image or _OWN, access=access, settings=settings)
+    return RbdImage(
+        pool=url.pool,
+        image=url.image or _OWN,
+        access=access,
+        settings=settings,
+        hosts=_hosts(url, FOLDER_THERE),
+    )
+
+
+def _hosts(url: TargetUrl, folder: str) -> tuple[Host, ...]:
+    from leadline.connect.ssh import SshHost, SshShell
+
+    path = f"{folder}/{_OWN}"
+    return tuple(SshHost(host=name, path=path, shell=SshShell(name)) for name in url.hosts)
 
 
 def _volumes(request: VolumeRequest) -> RemoteVolumes:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
+from leadline.plan.target_url import VOLUME_BLOCK
 from leadline.probes.stacks import layers_of_path
 from leadline.probes.zfs import zfs_dumps
 from leadline.runner.ports import Dataset, Journal
@@ -60,9 +61,14 @@ def require_known(wanted: Mapping[str, str], pool: str, where: list[str]) -> Non
     release = (
         f"the pool has version {features.get('version', '-')}" if not _modern(features) else ""
     )
-    faults = [f"it has no property {name!r}" for name in wanted if name not in known]
+    faults = [
+        f"it has no property {name!r}"
+        for name in wanted
+        if name not in known and name != VOLUME_BLOCK  # only volumes have it
+    ]
     faults += _compression_faults(wanted.get("compression", "off"), features)
-    faults += _record_faults(int(wanted.get("recordsize", "0")), features)
+    record = wanted.get("recordsize") or wanted.get(VOLUME_BLOCK) or "0"
+    faults += _record_faults(int(record), features)
     if faults:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
@@ -115,6 +121,46 @@ def _record_faults(wanted: int, features: Mapping[str, str]) -> list[str]:
     return []
 
 
+def create(name: str, owner: str, properties: Mapping[str, str], *options: str) -> None:
+    """Create a dataset, or the volume that `options` describe, with the mark of its owner. Raises
+    as `programs.ask`."""
+    set_ = {
+        **properties,
+        OWNER: owner,
+        # Automatic snapshots would keep the data that trials overwrite.
+        "com.sun:auto-snapshot": "false",
+    }
+    words = [word for key, value in set_.items() for word in ("-o", f"{key}={value}")]
+    programs.ask("making a dataset", "zfs", "create", *options, *words, name)
+
+
+def require_set(name: str, wanted: Mapping[str, str]) -> None:
+    """Read properties back. Raises LeadlineError(`target-unsuitable`) for another value."""
+    found = programs.properties(name)
+    other = [
+        f"{key} is {found.get(key, 'unknown')} instead of {value}"
+        for key, value in wanted.items()
+        if found.get(key) not in (value, _ALSO.get(value))
+    ]
+    if other:
+        raise LeadlineError(
+            errors.TARGET_UNSUITABLE,
+            f"the dataset {name} has other properties: {'; '.join(other)}",
+        )
+
+
+def settle(name: str) -> None:
+    """Wait until all earlier writes are in the pool.
+
+    A change of a property is a transaction after all earlier ones. Every release supports it,
+    unlike `zpool sync`.
+    """
+    programs.ask(
+        "waiting for the pool", "zfs", "set", f"{_SETTLED}={time.time_ns()}", name,
+        bound_s=_DESTROYED_WITHIN_S,
+    )  # fmt: skip
+
+
 class OwnDataset:
     """One dataset, from `make` to `destroy`."""
 
@@ -134,17 +180,9 @@ class OwnDataset:
         """Make and mount it, and read its properties back. Raises LeadlineError:
         `target-unsuitable`, `target-read-only`, and those of connect.programs."""
         path = self.location.path
-        set_ = {
-            **self._wanted,
-            OWNER: self._owner,
-            "mountpoint": str(path),
-            # Automatic snapshots would keep the data that trials overwrite.
-            "com.sun:auto-snapshot": "false",
-        }
-        options = [word for key, value in set_.items() for word in ("-o", f"{key}={value}")]
         try:
             path.mkdir(mode=0o755)
-            programs.ask("making a dataset", "zfs", "create", *options, self.name)
+            create(self.name, self._owner, {**self._wanted, "mountpoint": str(path)})
             if not path.is_mount():
                 raise LeadlineError(
                     errors.TARGET_READ_ONLY, f"the dataset {self.name} was made and not mounted"
@@ -155,20 +193,7 @@ class OwnDataset:
                 errors.TARGET_READ_ONLY,
                 f"the dataset {self.name} cannot be used at {str(path)!r}: {error.strerror}",
             ) from error
-        self._require_wanted()
-
-    def _require_wanted(self) -> None:
-        found = programs.properties(self.name)
-        other = [
-            f"{key} is {found.get(key, 'unknown')} instead of {value}"
-            for key, value in self._wanted.items()
-            if found.get(key) not in (value, _ALSO.get(value))
-        ]
-        if other:
-            raise LeadlineError(
-                errors.TARGET_UNSUITABLE,
-                f"the dataset {self.name} has other properties: {'; '.join(other)}",
-            )
+        require_set(self.name, self._wanted)
 
     def present(self) -> bool:
         """Whether it is mounted with its mark. Raises OSError."""
@@ -181,15 +206,8 @@ class OwnDataset:
         return sum(found.files.values()) if found else 0
 
     def settle(self) -> None:
-        """Wait until all writes are in the pool; only then do files report allocated blocks.
-
-        A change of a property is a transaction after all earlier ones. Every release supports it,
-        unlike `zpool sync`.
-        """
-        programs.ask(
-            "waiting for the pool", "zfs", "set", f"{_SETTLED}={time.time_ns()}", self.name,
-            bound_s=_DESTROYED_WITHIN_S,
-        )  # fmt: skip
+        """Wait until all writes are in the pool; only then do files report allocated blocks."""
+        settle(self.name)
 
 
 def destroy(name: str, token: str) -> tuple[str, ...]:
@@ -256,13 +274,24 @@ def remove_mount_folder(token: str) -> tuple[str, ...]:
     return ()
 
 
+def dataset_name(created: Created) -> str:
+    """The name of the dataset or volume in an entry `zfs:NAME` of a journal."""
+    return created.path.removeprefix("zfs:")
+
+
 def remove_dataset(created: Created) -> tuple[str, ...]:
-    """Remove the dataset `zfs:NAME` of a journal; sentences about what failed."""
-    return destroy(created.path.removeprefix("zfs:"), created.token)
+    """Remove the dataset or volume `zfs:NAME` of a journal; sentences about what failed."""
+    return destroy(dataset_name(created), created.token)
 
 
 # A mirror or RAID with a lost disk still works, with another performance.
 _FIT = ("ONLINE", "DEGRADED")
+
+
+def refuse_suspended_pool(pool: str, where: Sequence[str] = ()) -> None:
+    """Raise LeadlineError(`zpool-unfit`) for a suspended pool."""
+    if programs.is_suspended(pool):
+        raise programs.suspended_error(pool, where)
 
 
 class InDataset:
@@ -280,9 +309,7 @@ class InDataset:
         whose files block for ever."""
         if self._dataset is None:
             return False
-        pool = programs.pool_of(self._dataset.name)
-        if programs.is_suspended(pool):
-            raise programs.suspended_error(pool)
+        refuse_suspended_pool(programs.pool_of(self._dataset.name))
         return self._dataset.present()
 
     def drop_caches(self) -> CacheDrop | None:
@@ -303,8 +330,8 @@ class InDataset:
         return  # the dataset is destroyed with all its files
 
 
-class ZfsTarget(InDataset, LocalTarget):
-    """`zfs:POOL[/DATASET]?recordsize=...`."""
+class InPool(LocalTarget):
+    """A target that is made in an existing pool, and destroyed by its mark."""
 
     def __init__(self, target: Target, note: Callable[[str], None] = lambda sentence: None) -> None:
         self.name = target.name
@@ -315,7 +342,6 @@ class ZfsTarget(InDataset, LocalTarget):
         self._noted = ""
         self._created: Created | None = None
         self._journal: Journal | None = None
-        self._layers: tuple[Layer, ...] = ()
 
     def volume(self) -> object:
         return ("zfs", self._pool)
@@ -330,7 +356,7 @@ class ZfsTarget(InDataset, LocalTarget):
                 errors.TARGET_INVALID,
                 f"{self._parent!r} is a ZFS {found.get('type', 'object')} and not a file system",
                 context=where,
-                hint="for a volume write device:/dev/zvol/...",
+                hint="for a volume of yours write device:/dev/zvol/...; `zvol:` makes a new one",
             )
         if found.get("keystatus") == "unavailable":
             raise LeadlineError(
@@ -356,10 +382,12 @@ class ZfsTarget(InDataset, LocalTarget):
             )
         self._require_free(footprint, claimed_bytes, int(found.get("copies", "1")), where)
 
+    def _needed_bytes(self, footprint: Footprint) -> int:
+        return footprint.capacity_bytes
+
     def _refuse_unfit(self, where: list[str]) -> None:
         """Raise LeadlineError for a missing or read-only pool; report one that lacks a disk."""
-        if programs.is_suspended(self._pool):
-            raise programs.suspended_error(self._pool, where)
+        refuse_suspended_pool(self._pool, where)
         imported = programs.pools()
         if self._pool not in imported:
             raise LeadlineError(
@@ -410,21 +438,44 @@ class ZfsTarget(InDataset, LocalTarget):
         require_free(
             repr(self._parent),
             free_bytes=int(programs.properties(self._parent)["available"]),
-            needed_bytes=footprint.capacity_bytes * copies,
+            needed_bytes=self._needed_bytes(footprint) * copies,
             keep_bytes=int((int(pool["used"]) + int(pool["available"])) * KEEP_FREE_SHARE),
             claimed_bytes=claimed_bytes,
             context=where,
             reason=" with a received copy" if footprint.streams else "",
         )
 
-    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+    def _note_created(self, run: str, journal: Journal) -> Created:
+        """Record a new dataset in the journal, before it is made."""
         token = secrets.token_hex(8)
         name = name_in(self._parent, run, token)
         self._created = Created(target=self.name, path=f"zfs:{name}", token=token)
         self._journal = journal
         journal.note_created(self._created)
+        return self._created
+
+    def release(self) -> tuple[str, ...]:
+        if self._created is None:
+            return ()
+        problems = remove_dataset(self._created)
+        if not problems and self._journal is not None:
+            self._journal.note_removed(self._created)
+            self._created = None
+        return problems
+
+
+class ZfsTarget(InDataset, InPool):
+    """`zfs:POOL[/DATASET]?recordsize=...`."""
+
+    _layers: tuple[Layer, ...] = ()
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        created = self._note_created(run, journal)
         self._dataset = OwnDataset(
-            name=name, path=mount_folder(token), owner=f"{run} {token}", wanted=self._wanted
+            name=dataset_name(created),
+            path=mount_folder(created.token),
+            owner=f"{run} {created.token}",
+            wanted=self._wanted,
         )
         self._dataset.make()
         self._layers = layers_of_path(self._dataset.location.path)
@@ -435,12 +486,3 @@ class ZfsTarget(InDataset, LocalTarget):
     def settle(self, written_at_s: float) -> None:
         assert self._dataset is not None, "acquire comes first"
         self._dataset.settle()
-
-    def release(self) -> tuple[str, ...]:
-        if self._created is None:
-            return ()
-        problems = remove_dataset(self._created)
-        if not problems and self._journal is not None:
-            self._journal.note_removed(self._created)
-            self._created = None
-        return problems

@@ -186,6 +186,7 @@ def test_a_selection_has_patterns_and_alternatives() -> None:
             parse_selection([wrong])
 
 
+@pytest.mark.thorough
 def test_many_unchanged_cells_have_few_changes_together() -> None:
     """Forty cells in 60 runs, twenty times: changes are false in less than 5 % of histories."""
     false = 0

@@ -125,6 +125,7 @@ def test_limits_on_many_cells_are_adjusted_together(tmp_path: Path) -> None:
     assert {result.outcome for result in check_limits(many.cells, [limit])} == {Outcome.UNDECIDED}
 
 
+@pytest.mark.thorough
 def test_forty_unchanged_cells_rarely_exceed_a_limit(tmp_path: Path) -> None:
     """Of 200 comparisons in which nothing changed, at most one in twenty exceeds `any change`."""
     generator = np.random.default_rng(20261123)

@@ -72,6 +72,7 @@ def test_the_published_scatter_gives_trials_that_find_the_change() -> None:
     assert found_share(power.comparisons, trials.pop(), 0.02) >= 0.8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scatter", [0.02, 0.05])
 def test_the_scatter_of_a_run_gives_as_many_trials_as_are_needed(run: Run, scatter: float) -> None:
     """Drift that a block shares does not count. The scatter itself is an estimate."""

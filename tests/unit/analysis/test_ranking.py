@@ -10,7 +10,7 @@ from statistics import geometric_mean
 import numpy as np
 import pytest
 from archive_builder import make_run, small_plan
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.analysis.figures import Absence, figures
@@ -127,7 +127,6 @@ def test_the_score_is_the_weighted_geometric_mean_of_ratios(
 
 
 @given(found=TRIALS)
-@settings(max_examples=30)
 def test_another_baseline_changes_scores_and_no_rank(
     found: list[tuple[float, list[float]]],
 ) -> None:
@@ -137,7 +136,6 @@ def test_another_baseline_changes_scores_and_no_rank(
 
 
 @given(found=TRIALS, baseline=st.integers(0, 1), latency=st.booleans())
-@settings(max_examples=40)
 def test_a_score_lies_in_its_interval_and_a_verdict_against_the_baseline_agrees_with_it(
     found: list[tuple[float, list[float]]], baseline: int, latency: bool
 ) -> None:

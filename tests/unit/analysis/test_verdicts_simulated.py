@@ -71,6 +71,7 @@ def test_two_runs_cover_a_day_effect() -> None:
     assert found.flagged <= 0.02
 
 
+@thorough
 @pytest.mark.parametrize("trials", [2, 3])
 def test_trials_in_a_row_make_no_verdict(trials: int) -> None:
     for cells in (1, simulated.MATRIX):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.audit.evidence import Drives, PoolMedia, TrialEvidence
-from leadline.findings import Severity
+from leadline.findings import Finding, Severity
 from leadline.formats.result import DiskUse, JobResult, Latency
 from leadline.formats.watch_records import HostSample, InterfaceCounters, Role
 from leadline.metrics import Op
@@ -398,3 +398,37 @@ def test_averaged_percentiles_fires_on_a_mean_and_is_silent_on_others(
     found = of("averaged-percentiles", audited(tmp_path, *rows))
     assert bool(found) is fires
     assert all(one.latency_only and one.op is Op.TOTAL for one in found)
+
+
+def created(files_per_s: float, ranks: int | None, engine: str = "filecreate") -> list[Finding]:
+    """What is found of files created by two jobs on a CephFS with so many ranks."""
+    made = [job(done(Op.WRITE, iops=files_per_s / 2), ioengine=engine, rw="read") for _ in "12"]
+    evidence = replace(output_evidence(output(*made)), mds_ranks=ranks)
+    return ask(evidence, "exceeds-ceiling")
+
+
+def test_exceeds_ceiling_fires_on_more_files_than_an_mds_creates() -> None:
+    (found,) = created(110_000, 1)
+    assert (found.severity, found.evidence["ceiling_iops"]) == (
+        Severity.ERROR,
+        pytest.approx(100_000),
+    )
+    assert "1 MDS rank can create" in found.message
+    assert created(210_000, 2)
+
+
+@pytest.mark.parametrize(
+    ("files_per_s", "ranks", "engine"),
+    [
+        (90_000, 1, "filecreate"),
+        (110_000, 2, "filecreate"),
+        (110_000, None, "filecreate"),  # no CephFS
+        (110_000, 1, "filestat"),  # answered by the client
+        (110_000, 1, "filedelete"),  # handed over later
+        (110_000, 1, "libaio"),
+    ],
+)
+def test_exceeds_ceiling_is_silent_on_files_that_ranks_may_create(
+    files_per_s: float, ranks: int | None, engine: str
+) -> None:
+    assert not created(files_per_s, ranks, engine)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from leadline.audit.evidence import Place, TrialEvidence
-from leadline.audit.rules import client_saturated
+from leadline.audit.rules import client_saturated, exceeds_ceiling
 from leadline.formats.zfs.stream import parse_zfs_stream, stream_output
 from tests.conftest import ROOT
 
@@ -37,3 +37,30 @@ def test_client_saturated_fires_on_a_pipe_that_held_a_stream_back(
     report = parse_zfs_stream(content)
     trial = TrialEvidence(place=Place(), output=stream_output(report), windows={}, stream=report)
     assert len(list(client_saturated.check.check(trial))) == fires
+
+
+@pytest.mark.parametrize(
+    ("mib_per_s", "record_bytes", "fires"),
+    [
+        (400, 512, True),
+        (350, 512, False),
+        (3_000, 8192, False),
+        (17_000, 131072, True),
+        (1_000, 131072, False),
+        (17_000, None, False),  # an earlier archive
+    ],
+)
+def test_exceeds_ceiling_fires_on_more_than_one_thread_receives(
+    mib_per_s: float, record_bytes: int | None, fires: bool
+) -> None:
+    record = json.loads((ROOT / "tests/recorded/zfs-stream/zfs-stream.json").read_bytes())
+    (stream, *_) = record["streams"]
+    stream |= {"counted": True, "seconds": 10.0, "stream_s": 10.0}
+    stream["bytes"] = round(10 * mib_per_s * 2**20)
+    content = json.dumps({**record, "record_bytes": record_bytes, "streams": [stream]}).encode()
+    report = parse_zfs_stream(content)
+    trial = TrialEvidence(place=Place(), output=stream_output(report), windows={}, stream=report)
+    found = list(exceeds_ceiling.check.check(trial))
+    assert len(found) == fires
+    if found:
+        assert "one thread can receive" in found[0].message

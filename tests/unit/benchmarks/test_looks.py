@@ -20,6 +20,7 @@ from benchmarks.looks import (
 STUDIES = 120
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("source", ["normal", "lab"])
 def test_few_verdicts_are_wrong_at_the_margin(source: str) -> None:
     """A true ratio at the margin is where `better` is wrong and most probable."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.formats.host_rates import machine_rates, rate_series
@@ -189,7 +189,6 @@ def test_damage_is_reported_with_its_line(damage: bytes | dict[str, Any], where:
     assert refused.value.fact.startswith(where)
 
 
-@settings(max_examples=150)
 @given(data=st.data())
 def test_damage_anywhere_is_an_error_or_harmless(data: st.DataObject) -> None:
     content = bytearray(recorded("32-randread-quota")[:6000].rpartition(b"\n")[0])

@@ -101,9 +101,28 @@ config:
 
 errors: No known data errors
 """
-    found = zfs_inventory({"zpool-status.txt": text.encode()})
+    # As `zpool get -Hp ashift tank all-vdevs` of OpenZFS 2.2 prints it; the pool's own ashift is 0.
+    of_vdevs = {
+        "root-0": "0",
+        "raidz2-0": "12",
+        "sda": "12",
+        "sdb": "12",
+        "sdc": "12",
+        "sdd": "9",
+        "mirror-2": "12",
+        "sde": "12",
+        "sdf": "12",
+        "sdg": "13",
+        "sdi": "-",
+        "sdh": "14",
+    }
+    rows = "".join(f"{name}\tashift\t{value}\t-\n" for name, value in of_vdevs.items())
+    found = zfs_inventory({"zpool-status.txt": text.encode(), "zpool-vdevs.txt": rows.encode()})
     assert found is not None
     assert found.pool is not None
+    assert found.unread == ()
+    assert found.pool.ashift is None
+    assert found.pool.ashifts == (9, 12, 13), "of data, special and log, not of cache and spare"
     assert found.pool.layout == (
         "1 x raidz2 of 3, 1 x disk, special: 1 x mirror of 2, log: 1 x disk, cache: 1 x disk, "
         "spare: 1 x disk"
@@ -124,8 +143,23 @@ def test_a_dump_that_cannot_be_parsed_is_named() -> None:
     assert [one.partition(":")[0] for one in found.unread] == ["zpool-get.txt", "zfs-get.txt"]
 
 
+def test_an_ashift_that_no_pool_has_is_unknown() -> None:
+    rows = b"tank\tashift\t99999999999\tlocal\n"
+    found = zfs_inventory({"zpool-get.txt": rows})
+    assert found is not None
+    assert found.pool is not None
+    assert found.pool.ashifts == ()
+
+
 _FILES = st.sampled_from(
-    ["zpool-version.txt", "zpool-get.txt", "zpool-status.txt", "zfs-get.txt", "zfs-parameters.txt"]
+    [
+        "zpool-vdevs.txt",
+        "zpool-version.txt",
+        "zpool-get.txt",
+        "zpool-status.txt",
+        "zfs-get.txt",
+        "zfs-parameters.txt",
+    ]
 )
 
 

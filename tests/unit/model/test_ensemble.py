@@ -92,6 +92,37 @@ def test_the_scatter_is_guessed_by_the_curve() -> None:
     assert shares[1] > 0.8
 
 
+def test_a_delay_that_is_known_is_in_no_queue() -> None:
+    """Three levels do not separate a delay from servers; a measured delay does."""
+    drawn = Network(
+        delay_s=np.array([2.0]),
+        capacity=np.array([1.0]),
+        servers=np.array([1.5]),
+        shared=np.array([False]),
+        exponent=np.array([0.0]),
+        onset=np.array([20.0]),
+        until=np.array([np.inf]),
+    )
+    loads = (1, 4, 16)
+    logs = np.log(rates_of(drawn, loads))
+    share = {}
+    for least_s in (0.0, 1.0, 2.0):
+        found = explain(
+            np.array(loads, dtype=float), logs, noise(3, 1e-2), freedom=2.0, least_delay_s=least_s
+        ).network
+        alone_s = found.delay_s + found.servers / found.capacity
+        share[least_s] = found.delay_s / alone_s
+        assert np.quantile(found.delay_s / (least_s or 1), 0.1) >= (0.75 if least_s else 0.0)
+    # A delay much shorter than the latency excludes little.
+    assert share[0.0].mean() < share[1.0].mean() < share[2.0].mean()
+    with_little = explain(
+        np.array(loads, dtype=float), logs, noise(3, 1e-2), freedom=2.0, least_delay_s=0.05
+    )
+    assert (with_little.network.delay_s == 0).mean() == pytest.approx(
+        (share[0.0] == 0).mean(), abs=0.1
+    )
+
+
 def test_the_unit_of_the_rate_does_not_matter() -> None:
     loads, logs = np.array([1.0, 8.0, 64.0]), np.log([10.0, 60.0, 110.0])
     once = explain(loads, logs, noise(3, 1e-3), freedom=2.0).rates(20)

@@ -15,6 +15,8 @@ from leadline.model.placement import (
     compute_imbalance,
     compute_loads,
     compute_movement,
+    count_objects,
+    hash_name,
     pg_shares,
     place,
     stable_mod,
@@ -186,3 +188,25 @@ def test_the_imbalance_of_a_load() -> None:
     assert (idle.least, idle.mean, idle.most_over_mean) == (0, 4, 2)
     assert compute_imbalance({0: 0}) is None
     assert compute_imbalance({}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "pg"),
+    [
+        ("a", 0x18),
+        ("abcdefghijkl", 0xA5),
+        ("xxxxxxxxxxxxxxxxxxxxxxx", 0x31),
+        ("10000000000.00000000", 0x130),
+        ("\u00fc", 0xD5),
+        ("rbd_data.10ab.0000000000000001", 0x122),
+        ("rbd_data.3.10ab.0000000000000001", 0x42),
+        ("rbd_data.a0343f99b69.0000000000000379", 0xF6),
+        ("rbd_data.17257cff43b.00000000000001f0", 0x174),
+        ("rbd_data.81163da3ed4.00000000000000d5", 0xBB),
+        ("rbd_data.9560a5c07b.00000000000002d4", 0x9E),
+    ],
+)
+def test_objects_are_where_ceph_puts_them(name: str, pg: int) -> None:
+    """By `osdmaptool --test-map-object NAME`, Ceph 16.2.15, in a pool of 384 PGs."""
+    assert stable_mod(hash_name(name), 384) == pg
+    assert count_objects([name, name], 384) == {pg: 2}

@@ -10,6 +10,7 @@ from leadline.errors import LeadlineError
 from leadline.metrics import Metric
 from leadline.plan.expand import OPEN_LOOP_DEPTH
 from leadline.plan.footprint import target_footprint
+from leadline.plan.groups import target_demand
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Density, OpenLoop, Plan
 
@@ -17,7 +18,7 @@ from leadline.plan.models import Density, OpenLoop, Plan
 def planned(folder: Path, workload: str, targets: str = "dir:/mnt") -> Plan:
     path = folder / "plan.yaml"
     path.write_text(
-        f"targets: ['{targets}']\n"
+        "clusters: {c: {lab: mine}}\n" * targets.startswith("rbd:") + f"targets: ['{targets}']\n"
         "defaults: {size: 16M, runtime: 5s}\n"
         f"workloads: [{{name: w, pattern: randrw, {workload}}}]\n"
     )
@@ -118,3 +119,12 @@ def test_hosts_are_a_client_each_unless_the_plan_counts_them(tmp_path: Path) -> 
     plan = planned(tmp_path, "levels: [{iodepth: 8}, {clients: 1}]", "hosts:a,b,c:/mnt")
     assert [cell.level for cell in plan.cells] == ["c3-qd8", "c1-qd1"]
     assert target_footprint(plan, plan.targets[0].name).clients == 3
+
+
+def test_hosts_of_an_image_are_a_client_each_on_stretches_of_it(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "levels: [{iodepth: 8}, {clients: 1}]", "rbd:rep3?hosts=a,b,c")
+    name = plan.targets[0].name
+    assert [cell.level for cell in plan.cells] == ["c3-qd8", "c1-qd1"]
+    assert target_footprint(plan, name).span == 3 * (16 << 20)
+    demand = target_demand(plan, name)
+    assert (demand.volumes, demand.capacity_bytes) == (1, 3 * (16 << 20))

@@ -21,6 +21,7 @@ LOCATIONS = {
     TargetKind.RADOS: "rados:p",
     TargetKind.CEPHFS: "cephfs:/x",
     TargetKind.ZFS: "zfs:tank",
+    TargetKind.ZVOL: "zvol:tank",
     TargetKind.ZFS_ON_RBD: "zfs+rbd:p",
     TargetKind.EXT4_ON_RBD: "ext4+rbd:p",
     TargetKind.STORAGE_CLASS: "storageclass:fast?count=2",

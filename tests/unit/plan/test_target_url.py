@@ -51,6 +51,11 @@ def test_options_are_kept_and_written_again_as_they_were() -> None:
         ("rbd:p?read_policy=nearest", "default, balance or localize"),
         ("rbd:p?crush_location=zone:a", "with read_policy=localize only"),
         ("rbd:p?inter_zone_rtt=fast", "duration"),
+        ("rbd:p?hosts=a,,b", "'' is no name of a host"),
+        ("rbd:p?hosts=a,a", "the host 'a' is named twice"),
+        ("rbd:p?hosts=-oProxyCommand", "is no name of a host"),
+        ("rbd:p?hosts=a&shared=yes", "omit hosts or shared"),
+        ("rbd:p?hosts=a&read_policy=localize", "for one client"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_sentence(url: str, said: str) -> None:
@@ -76,6 +81,8 @@ def test_hosts_and_their_path_are_told_apart() -> None:
     assert parsed.kind is TargetKind.HOSTS
     assert parsed.hosts == ("a", "me@b.lan", "[fd00::1]", "root@[fe80::1%eth0]")
     assert parsed.path_on_hosts == "/mnt/x y:/z?"
+    assert parse_target_url("rbd:p?hosts=a,me@[fd00::1]").hosts == ("a", "me@[fd00::1]")
+    assert parse_target_url("rbd:p").hosts == ()
 
 
 @pytest.mark.parametrize(
@@ -98,5 +105,31 @@ def test_hosts_and_their_path_are_told_apart() -> None:
     ],
 )
 def test_what_ssh_could_misread_is_no_host(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target_url(url)
+
+
+def test_a_volume_has_blocks_and_the_options_of_a_dataset() -> None:
+    url = parse_target_url("zvol:tank/vms?volblocksize=16K&sync=always&compression=lz4")
+    assert (url.kind, url.pool, url.location) == (TargetKind.ZVOL, "tank", "tank/vms")
+    assert not url.kind.in_files
+    assert url.record_bytes == 16384
+    assert url.dataset_properties == {
+        "volblocksize": "16384",
+        "sync": "always",
+        "compression": "lz4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("zvol:", "is not zvol:POOL or zvol:POOL/DATASET"),
+        ("zvol:tank?volblocksize=12K", "volblocksize is a power of two"),
+        ("zvol:tank?recordsize=8K", "have no option 'recordsize'"),
+        ("zfs:tank?volblocksize=8K", "have no option 'volblocksize'"),
+    ],
+)
+def test_what_is_no_volume_is_refused(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_target_url(url)

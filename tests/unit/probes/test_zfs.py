@@ -17,6 +17,7 @@ _OPENZFS = """#!/bin/sh
 case "$*" in
 "get -Hp all tank") cat {recorded}/zpool-get-all.txt ;;
 "status -P tank") cat {recorded}/zpool-status.txt ;;
+"get -Hp ashift tank all-vdevs") printf 'mirror-0\\tashift\\t12\\t-\\n' ;;
 "list -v -p tank") cat {recorded}/zpool-list-v.txt ;;
 "get -Hp all tank/r4M") cat {recorded}/zfs-get-Hp-all.txt ;;
 *) echo "cannot open '$3'" >&2; exit 1 ;;
@@ -61,6 +62,7 @@ def test_all_dumps_of_openzfs(
         "zpool-version.txt",
         "zpool-get.txt",
         "zpool-status.txt",
+        "zpool-vdevs.txt",
         "zpool-list.txt",
         "zfs-get.txt",
         "zfs-parameters.txt",
@@ -72,6 +74,7 @@ def test_all_dumps_of_openzfs(
     assert layer.facts["recordsize_bytes"] == str(4 << 20)
     assert layer.facts["version"] == "2.3.2-2"
     assert layer.facts["implementation"] == "kernel"
+    assert layer.facts["ashift"] == "12"
 
 
 def test_zfs_fuse_is_asked_the_old_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +82,7 @@ def test_zfs_fuse_is_asked_the_old_way(tmp_path: Path, monkeypatch: pytest.Monke
     dumps = zfs_dumps("tank/r4M", tmp_path / "none")
     assert b"PROPERTY" in dumps["zpool-get.txt"]
     assert "zfs-parameters.txt.error" in dumps
+    assert not any(name.startswith("zpool-vdevs") for name in dumps), "before OpenZFS 2.2"
     assert leaf_vdevs(dumps) == ("/tmp/w/B/z/disk",)
     layer = zfs_layer("tank/r4M", dumps, [])
     assert layer.facts["implementation"] == "fuse"

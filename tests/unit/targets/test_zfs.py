@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,13 @@ SPACE = {
 }
 
 
+RUN = programs.run
+
+
 class Played:
     """`zfs` and `zpool`: one pool `tank` with the dataset `tank/user` and what is put into
-    `datasets`; `refusals` are what `zfs destroy` says, one after the other."""
+    `datasets`; `refusals` are what `zfs destroy` says, one after the other. `made` is called with
+    the name of a new volume, whose properties are those asked for but for the `overruled` ones."""
 
     def __init__(self) -> None:
         self.pool = dict(MODERN)
@@ -50,10 +55,18 @@ class Played:
         self.refusals: list[str] = []
         self.asked: list[tuple[str, ...]] = []
         self.silent = False
+        self.made: Callable[[str], None] = lambda name: None
+        self.overruled: Mapping[str, str] = {}
 
     def __call__(
-        self, *command: str, bound_s: float, should_abort: Callable[[], bool]
+        self,
+        *command: str,
+        bound_s: float,
+        should_abort: Callable[[], bool] = lambda: False,
+        **more: Any,
     ) -> tuple[int | None, str, str]:
+        if Path(command[0]).name not in ("zfs", "zpool"):
+            return RUN(*command, bound_s=bound_s, should_abort=should_abort, **more)
         self.asked.append(command)
         if self.silent:
             return None, "", ""
@@ -64,11 +77,23 @@ class Played:
         match Path(program).name, verb:
             case "zpool", "list":
                 return 0, "tank\n" if self.pool else "no pools available\n", ""
+            case "zpool", "status":
+                return 1, "", f"cannot open '{name}': not played\n"
             case "zpool", "get":
                 rows = [f"tank  {key}  {value}  -" for key, value in self.pool.items()]
                 return 0, "\n".join(["NAME PROPERTY VALUE SOURCE", *rows]), ""
+            case "zfs", "create":
+                set_ = dict(word.split("=", 1) for word in words if "=" in word)
+                size = words[words.index("-V") + 1]
+                more = {"type": "volume", "volsize": size, "referenced": "0"}
+                self.datasets[name] = {**SPACE, **more, **set_, **self.overruled}
+                self.made(name)
+                return 0, "", ""
             case "zfs", _ if name not in self.datasets:
                 return 1, "", f"cannot open '{name}': dataset does not exist\n"
+            case "zfs", "set":
+                self.datasets[name] |= {words[0].partition("=")[0]: words[0].partition("=")[2]}
+                return 0, "", ""
             case "zfs", "list":
                 return 0, f"{name}\n", ""
             case "zfs", "get" if "all" in words:
@@ -94,7 +119,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
     monkeypatch.setattr(programs, "_KSTATS", tmp_path / "kstats")
     monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
-    monkeypatch.setattr(dataset.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("leadline.targets.zfs.time.sleep", lambda seconds: None)
     return zfs
 
 

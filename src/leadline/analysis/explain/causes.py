@@ -155,12 +155,12 @@ def find_indices(group: Iterable[CellEvidence], verdicts: Iterable[Verdict]) -> 
 def summarise_cause(code: str, group: Iterable[CellEvidence]) -> Cause:
     """Sum up a cause of some cells: its differences, and how it works."""
     found: dict[Difference, Effect] = {}
-    effects: set[Effect] = set()
+    effects: dict[Effect, None] = {}
     for evidence in group:
         for effect, difference in evidence.effects:
             if effect.cause == code:
                 found.setdefault(difference, effect)
-                effects.add(effect)
+                effects.setdefault(effect)
     # A cause may have several differences: the first of the table describes it best.
     best = min((effect.rank for effect in found.values()), default=0)
     chosen = {item: effect for item, effect in found.items() if effect.rank == best}

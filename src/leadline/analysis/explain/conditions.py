@@ -271,6 +271,8 @@ def client_place(
 ) -> Mapping[str, str]:
     """Return the CRUSH location of the load generator, name by level: that of a lab's clients, the
     one that the target's URL gives, or that of an OSD host of its name."""
+    if target.url and target.parsed.hosts:
+        return {}  # each host has a location of its own
     try:
         found = read_client_place(dumps)
     except LeadlineError:
@@ -282,7 +284,7 @@ def client_place(
         pairs = (part.partition(":") for part in written.split("|"))
         return {level: bucket for level, _, bucket in pairs}
     host = side.run.inventory("start")
-    # A fleet, pods and virtual machines run on other machines than this one.
+    # Pods and virtual machines run on other machines than this one.
     local = host is not None and target.url and not target.parsed.kind.on_kubernetes
     if host is None or not local or inventory is None:
         return {}

@@ -33,12 +33,14 @@ _UNIT = RoundTripTimes(other_s=1.0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTrips:
     """Round trips in sequence: minimum, maximum, and the mean over placement groups and clients
-    (None for a mix of reads and writes with unknown shares, whose path is None, too)."""
+    (None for a mix of reads and writes with unknown shares, whose path is None, too), as is that of
+    messages between zones."""
 
     least: float
     most: float
     expected: float | None
     path: IoPath | None
+    remote_messages: float | None = None
 
 
 def find_path(op: Op, pool: PoolFacts, *, streaming: bool) -> IoPath:
@@ -76,6 +78,7 @@ def count_round_trips(op: Op, pool: PoolFacts, *, streaming: bool = False) -> Ro
         most=max(one.most_trips for one in found),
         expected=sum(one.trips for one in found) / len(found),
         path=path,
+        remote_messages=sum(one.remote_messages for one in found) / len(found),
     )
 
 

@@ -192,7 +192,7 @@ def fuse_flow(
         and sample.mount == layer.name
         and any(window.holds(sample.elapsed_s) for window in windows.values())
     ]
-    bases = {window.basis for window in windows.values()}
+    bases = dict.fromkeys(window.basis for window in windows.values())
     not_sampled = fact(Code.NOT_SAMPLED)
     return LayerFlow(
         kind=layer.kind,

@@ -136,7 +136,8 @@ def layer_study(
             refused = _refused(index, cell)
             found.append(_CellTrials(cell=cell, trials=layers, refused=refused))
     sweeps = _sweeps(run, found)
-    parameters = {name: _parameters(run, name) for name in {trials.cell.target for trials in found}}
+    targets = dict.fromkeys(trials.cell.target for trials in found)
+    parameters = {name: _parameters(run, name) for name in targets}
     return LayerStudy(
         run=run,
         cells=tuple(_cell(trials, parameters[trials.cell.target], sweeps) for trials in found),

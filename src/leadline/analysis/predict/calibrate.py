@@ -100,9 +100,12 @@ class Projection:
 
 
 def calibrate(
-    curve: LoadCurve, evidence: Mapping[str, LevelEvidence] | None = None
+    curve: LoadCurve,
+    evidence: Mapping[str, LevelEvidence] | None = None,
+    network_s: float = 0.0,
 ) -> Calibration | Refusal:
     """Explain a curve by its trusted closed-loop levels; `evidence` is by the levels' names.
+    `network_s` is the part of an I/O's latency that is known to be messages'.
 
     Returns why not, where fewer than two loads are trusted or the load is an open loop.
     """
@@ -123,6 +126,7 @@ def calibrate(
         np.array([_log_mean(points[load]) for load in loads]),
         noises,
         freedom=_FREEDOM + min(freedom / 1.5, _MOST_FREEDOM),
+        least_delay_s=network_s,
     )
     last = (evidence or {}).get(points[loads[-1]][0].level, LevelEvidence())
     return Calibration(
@@ -210,9 +214,9 @@ def forecast(calibration: Calibration, shift: Shift, in_flight: int) -> Projecti
     """
     after_load = in_flight if shift.in_flight is None else shift.in_flight
     refusals = [*shift.refusals]
-    for load in {in_flight, after_load}:
-        if not calibration.least / REACH <= load <= calibration.most * REACH:
-            refusals.append(Refusal.BEYOND_RANGE)
+    lowest, highest = calibration.least / REACH, calibration.most * REACH
+    if not all(lowest <= load <= highest for load in (in_flight, after_load)):
+        refusals.append(Refusal.BEYOND_RANGE)
     changed = replace(shift, in_flight=None) != _NO_SHIFT
     outside = not calibration.least <= after_load <= calibration.most
     if len(calibration.levels) < 3 and (changed or outside):

@@ -39,6 +39,7 @@ class Refusal(StrEnum):
     LIMIT_CHANGES = "limit-changes"
     BEYOND_RANGE = "beyond-range"
     BLOCK_SIZE = "block-size"
+    NO_BLOCKS = "no-blocks"
     MEDIA = "media"
     POOL_UNKNOWN = "pool-unknown"
     NETWORK_UNKNOWN = "network-unknown"
@@ -51,12 +52,22 @@ class Bound:
     `capacity_iops` is the smallest capacity of the resources that are known, `capacity_of` names
     the resource; None where no resource is known. `floor_s` is the least mean latency, `floor_of`
     its largest part. The throughput with N I/Os in flight is at most min(capacity, N / floor).
+    An operation has `io_bytes` of data, None where the size is unknown, or where there are none.
     """
 
     capacity_iops: float | None
     capacity_of: Station | None
     floor_s: float | None
     floor_of: Station | None
+    io_bytes: float | None = None
+
+    @property
+    def capacity_bps(self) -> float | None:
+        """The bandwidth at the capacity, in bytes per second; None where one of the two is
+        unknown."""
+        if self.capacity_iops is None or not self.io_bytes:
+            return None
+        return self.capacity_iops * self.io_bytes
 
     def most_iops(self, in_flight: int | None) -> float | None:
         """Return the highest rate with so many I/Os in flight (asymptotic bounds, Denning and
@@ -146,8 +157,9 @@ class ForecastError:
 
     An error is |expected - measured| / measured: `mean`, `median`, 90th percentile and worst over
     `cells`. `coverage` is the share of them whose measurement is within the 90 % interval.
-    `refused` cells had bounds only; the numbers are None where all had. `source` names the runs or
-    the published curves.
+    `refused` cells had bounds only; the numbers are None where all had. `by_repeats` is the mean
+    error that the scatter of the repeats leaves to a perfect forecast, None without repeats.
+    `source` names the runs or the published curves.
     """
 
     source: str
@@ -160,6 +172,7 @@ class ForecastError:
     p90: float | None
     worst: float | None
     coverage: float | None
+    by_repeats: float | None = None
 
 
 # Findings of `leadline predict`, which are not audit rules. Each has a page docs/rules/CODE.md.

@@ -6,16 +6,18 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from leadline import errors
 from leadline.analysis.bottleneck.evidence import levels_evidence
 from leadline.analysis.comparison import Side
+from leadline.analysis.explain.round_trips import network_time_s
 from leadline.analysis.predict.calibrate import Calibration, calibrate, forecast
 from leadline.analysis.predict.changes import Changes, apply
 from leadline.analysis.predict.expected import ExpectedRate, expected_rates
 from leadline.analysis.predict.facts import (
     METRICS,
+    Bound,
     Forecast,
     ForecastError,
     Layer,
@@ -29,12 +31,20 @@ from leadline.analysis.predict.prediction import (
     validated_errors,
 )
 from leadline.analysis.predict.shifts import shift_between
-from leadline.analysis.predict.system import System, bound_of, system_of
+from leadline.analysis.predict.system import (
+    System,
+    bound_of,
+    creation_bound,
+    is_streaming,
+    receive_bound,
+    system_of,
+)
 from leadline.analysis.predict.validate import MeasuredCurve, forecast_errors, validate
-from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves
-from leadline.analysis.workloads import block_bytes
+from leadline.analysis.scaling.curves import LoadCurve, LoadPoint, load_curves, refused
+from leadline.analysis.workloads import block_bytes, traits_of
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
+from leadline.formats.result import JobOptions
 from leadline.metrics import Metric, Op
 from leadline.plan.footprint import OBJECT_BYTES
 from leadline.plan.models import Workload
@@ -49,6 +59,7 @@ _TYPICAL = (
     ("sequential 1M", Op.WRITE, float(1 << 20)),
 )
 _TYPICAL_DEPTHS = (1, 32)
+_CREATION = "file creation"
 # Changes of round trips alone are validated across clusters, of redundancy across targets.
 _OF_ROUND_TRIPS = {"failure_domain", "inter_zone_rtt", "read_affinity"}
 _OF_SIZE = {"nodes", "osds", "osd_cores"}
@@ -58,8 +69,8 @@ SystemOf = Callable[[str], System]
 
 
 def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) -> Prediction:
-    """Forecast every curve of a system, as it is or with changes. `known` gives the system of a
-    target, else the archive.
+    """Forecast every curve of a system, as it is or with changes, and bound its other work. `known`
+    gives the system of a target, else the archive.
 
     Raises LeadlineError (`usage`) for an impossible change.
     """
@@ -71,7 +82,7 @@ def predict_run(side: Side, changes: Changes, *, known: SystemOf | None = None) 
     return Prediction(
         runs=(side.run.id,),
         system=side.name,
-        curves=curves,
+        curves=(*curves, *_bounds_of_other_work(side, system, changes)),
         changes=_texts(changes),
         errors=_errors(changes),
         rates=_rates(side, system),
@@ -129,34 +140,85 @@ def _rates(side: Side, system: SystemOf) -> tuple[ExpectedRate, ...]:
 
 
 def predict_inventory(name: str, systems: Iterable[System], changes: Changes) -> Prediction:
-    """Compute the bounds of each pool of an inventory, for typical I/Os.
+    """Compute the bounds of each pool of an inventory, for typical I/Os, and for files created on
+    CephFS.
 
     Raises LeadlineError (`usage`) for an impossible change.
     """
-    curves = []
-    for before in systems:
+    curves = tuple(
+        curve for before in systems for curve in _typical_curves(before, apply(before, changes))
+    )
+    return Prediction(runs=(), system=name, curves=curves, changes=_texts(changes))
+
+
+def _typical_curves(before: System, after: System) -> Iterator[CurveForecast]:
+    """Yield the bounds of a pool for typical I/Os, and for files created on CephFS."""
+    depths = (after.depth * (after.clients or 1),) if after.depth else _TYPICAL_DEPTHS
+    for workload, op, size in _TYPICAL:
+        bound = partial(bound_of, op=op, block_bytes=size)
+        one = _bounds_alone(workload, op, bound, before, after, Refusal.NO_TRUSTED_CELL)
+        levels = tuple(replace(one, level=f"iodepth={depth}", in_flight=depth) for depth in depths)
+        yield CurveForecast(target=one.target, workload=workload, op=op, levels=levels)
+    if before.ranks:
+        one = _bounds_alone(
+            _CREATION, Op.WRITE, creation_bound, before, after, Refusal.NO_TRUSTED_CELL
+        )
+        yield CurveForecast(target=one.target, workload=_CREATION, op=Op.WRITE, levels=(one,))
+
+
+def _bounds_alone(
+    workload: str,
+    op: Op,
+    bound: Callable[[System], Bound],
+    before: System,
+    after: System,
+    refusal: Refusal,
+) -> Forecast:
+    """Return a cell that no model is calibrated for, without a load."""
+    now, then = bound(before), bound(after)
+    return Forecast(
+        target=before.target,
+        workload=workload,
+        level="",
+        op=op,
+        in_flight=None,
+        layer=Layer.BOUNDS,
+        bound_now=now,
+        bound=then,
+        limit_before=now.capacity_of,
+        limit_after=then.capacity_of,
+        refusals=tuple(dict.fromkeys((refusal, *after.refusals))),
+    )
+
+
+def _bounds_of_other_work(
+    side: Side, system: SystemOf, changes: Changes
+) -> Iterator[CurveForecast]:
+    """Yield the bounds of work that is no I/O of blocks, where they are known: files that are
+    created on CephFS, and streams that ZFS receives."""
+    run = side.run
+    subjects = {name: subject for subject, name in side.targets.items()}
+    streams = {cell.workload.name for cell in run.plan.cells if cell.workload.streams}
+    traits = traits_of(run, side.figures)
+    for figure in side.figures:
+        if figure.op is not Op.WRITE or figure.target not in subjects:
+            continue
+        if figure.planned_workload in streams:
+            bound, rate = receive_bound, Metric.BANDWIDTH
+        elif traits[figure.workload, figure.level, figure.op].file_op is Op.WRITE:
+            bound, rate = creation_bound, Metric.IOPS
+        else:
+            continue
+        before = system(figure.target)
         after = apply(before, changes)
-        for workload, op, size in _TYPICAL:
-            now, then = (bound_of(system, op, size) for system in (before, after))
-            one = Forecast(
-                target=before.target,
-                workload=workload,
-                level="",
-                op=op,
-                in_flight=None,
-                layer=Layer.BOUNDS,
-                bound_now=now,
-                bound=then,
-                limit_before=now.capacity_of,
-                limit_after=then.capacity_of,
-                refusals=tuple(dict.fromkeys((Refusal.NO_TRUSTED_CELL, *after.refusals))),
-            )
-            depths = (after.depth * (after.clients or 1),) if after.depth else _TYPICAL_DEPTHS
-            levels = tuple(
-                replace(one, level=f"iodepth={depth}", in_flight=depth) for depth in depths
-            )
-            curves.append(CurveForecast(target=one.target, workload=workload, op=op, levels=levels))
-    return Prediction(runs=(), system=name, curves=tuple(curves), changes=_texts(changes))
+        one = _bounds_alone(figure.workload, Op.WRITE, bound, before, after, Refusal.NO_BLOCKS)
+        if one.bound_now is None or one.bound_now.capacity_iops is None:
+            continue
+        measured = figure.metric(rate)
+        if measured.value is not None and not refused(measured):
+            one = replace(one, measured={rate: measured.value})
+        one = replace(one, target=subjects[figure.target], level=figure.level)
+        yield CurveForecast(target=one.target, workload=one.workload, op=Op.WRITE, levels=(one,))
 
 
 def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
@@ -176,6 +238,11 @@ def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
                 evidence=levels_evidence(run, curve.target, first.figure.planned_workload),
                 cluster=target.place or target.cluster or run.id,
                 system=target.subject or target.name,
+                network_s=_network_s(
+                    system_of(run, target.name),
+                    curve.op,
+                    block_bytes(run.plan.cells[first.cell].workload),
+                ),
             )
             curves.append(one)
             runs[id(one)] = run
@@ -192,6 +259,7 @@ def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
             load=last.load,
             objects=_objects(workload, planned=not runs[id(source)].plan.imported),
             read_share=_read_share(workload),
+            most_iops=_most_iops(source.curve),
         )
 
     names = tuple(dict.fromkeys(side.run.id for side in sides))
@@ -229,10 +297,15 @@ def _errors(changes: Changes) -> tuple[ForecastError, ...]:
 
 
 def _curves(side: Side) -> Iterator[LoadCurve]:
-    """Yield the curves of a system; the total of a mix stands for its directions."""
+    """Yield the curves of a system; the total of a mix stands for its directions. Operations on
+    whole files have other bounds."""
     targets = set(side.targets.values())
     for curve in load_curves(side.run, side.figures):
-        if curve.target in targets and not curve.part_of_mix and (curve.closed or curve.offered):
+        points = (*curve.closed, *curve.offered)
+        if curve.target not in targets or curve.part_of_mix or not points:
+            continue
+        recorded = side.run.plan.cells[points[0].cell].workload.recorded
+        if recorded is None or JobOptions(raw=recorded.options).file_op is None:
             yield curve
 
 
@@ -256,7 +329,7 @@ def _forecast_curve(
     evidence = levels_evidence(run, curve.target, planned)
     size, objects = block_bytes(workload), _objects(workload, planned=not run.plan.imported)
     share = _read_share(workload)
-    found = calibrate(curve, evidence)
+    found = calibrate(curve, evidence, _network_s(before, curve.op, size))
 
     def shift(point: LoadPoint) -> Shift:
         return shift_between(
@@ -268,6 +341,7 @@ def _forecast_curve(
             load=point.load,
             objects=objects,
             read_share=share,
+            most_iops=_most_iops(curve),
         )
 
     now, then = (
@@ -365,6 +439,19 @@ def _loads_between(curve: LoadCurve) -> Iterator[int]:
         factor = (high / low) ** (1 / (_BETWEEN + 1))
         found = {round(low * factor**step) for step in range(1, _BETWEEN + 1)}
         yield from sorted(found - {low, high})
+
+
+def _network_s(system: System, op: Op, block_bytes: float | None) -> float:
+    """Return the time of an I/O's messages between places, 0 where it is unknown."""
+    if system.pool is None or system.network is None or op not in (Op.READ, Op.WRITE):
+        return 0.0
+    streaming = is_streaming(block_bytes)
+    return network_time_s(op, system.pool, system.network, streaming=streaming).value
+
+
+def _most_iops(curve: LoadCurve) -> float | None:
+    rates = (point.usable(Metric.IOPS) for point in curve.closed)
+    return max((rate for rate in rates if rate), default=None)
 
 
 def _objects(workload: Workload, *, planned: bool) -> int | None:

@@ -71,6 +71,10 @@ class Prediction:
             bound.capacity_iops is not None or bound.floor_s is not None for bound in bounds
         )
 
+    def validated(self, metric: Metric) -> ForecastError | None:
+        """The errors of the validated forecasts of a metric; None where there are none."""
+        return next((one for one in self.errors if one.metric is metric and one.cells), None)
+
     @property
     def changed(self) -> bool:
         """Whether the forecast is of another system than the measured one."""

@@ -54,6 +54,8 @@ _BUSY = 0.7
 _WIDEST = 2.0
 # Pings before a trial differ from the round trips within it: a share, and seconds of each.
 _RTT_SHARE, _RTT_S = 0.03, 15e-6
+# Most of an I/O's work is not that of a lab's network.
+_LEAST_WORK = 0.5
 # Draws of the costs of tasks, for the interval of a ratio.
 _DRAWS = 400
 # A validated model is not extended to media and blocks that differ by more than this factor.
@@ -72,6 +74,7 @@ def shift_between(
     load: PointLoad | None = None,
     objects: int | None = None,
     read_share: float = 0.5,
+    most_iops: float | None = None,
 ) -> Shift:
     """Return what the change from one system to another does to an operation.
 
@@ -80,6 +83,7 @@ def shift_between(
         load: The load whose clients and depth the system after may replace.
         objects: RADOS objects that the I/Os touch, None: many. Few have a placement of chance.
         read_share: Reads as a share of a total.
+        most_iops: The highest rate that was measured before.
     """
     if op is Op.TOTAL:
         read, write = (
@@ -91,6 +95,7 @@ def shift_between(
                 evidence=evidence,
                 load=load,
                 objects=objects,
+                most_iops=most_iops,
             )
             for part in (Op.READ, Op.WRITE)
         )
@@ -101,6 +106,8 @@ def shift_between(
         refusals.append(Refusal.POOL_UNKNOWN)
     limit = _limit(before, evidence)
     capacity, changed = _capacity(before, after, op, block_bytes, evidence, limit)
+    if before.shares_cores and after.shares_cores and most_iops:
+        capacity = _times(capacity, _of_link(before, after, op, block_bytes, most_iops))
     if changed:
         refusals.append(Refusal.LIMIT_CHANGES)
     if limit is None and capacity.high > _WIDEST * capacity.low:
@@ -153,7 +160,8 @@ def _mixed(read: Shift, write: Shift, read_share: float) -> Shift:
         ),
         most_iops={
             station: inverse([part.most_iops[station] for part in parts])
-            for station in read.most_iops.keys() & write.most_iops.keys()
+            for station in read.most_iops
+            if station in write.most_iops
         },
         refusals=tuple(dict.fromkeys((*read.refusals, *write.refusals))),
     )
@@ -320,6 +328,29 @@ def _capacity(
     if limit is Station.MEDIUM:
         return unit, changed
     return _hull(cpu, unit), changed
+
+
+def _of_link(
+    before: System, after: System, op: Op, block_bytes: float | None, most_iops: float
+) -> Estimate:
+    """Return the effect of a lab's network between zones: a program on the cores that all share,
+    which forwards each message. All work of an I/O is that of these cores at the highest rate."""
+    streaming = is_streaming(block_bytes)
+    messages = [
+        count_round_trips(op, pool, streaming=streaming).remote_messages or 0.0
+        if pool is not None and pool.zones > 1
+        else 0.0
+        for pool in (before.pool, after.pool)
+    ]
+    more = messages[1] - messages[0]
+    if not more or before.shared_cores is None:
+        return _UNCHANGED
+    work_s = before.shared_cores / most_iops
+    low, high = (
+        1 / max(_LEAST_WORK, 1 + more * cost_s(Task.LAB_LINK, prior) / work_s)
+        for prior in (Prior.LOW, Prior.HIGH)
+    )
+    return Estimate(value=math.sqrt(low * high), low=min(low, high), high=max(low, high))
 
 
 def _serial(before: StorageIo, after: StorageIo) -> Estimate:

@@ -32,9 +32,10 @@ from leadline.inventory.ceph.dumps import Dumps, read_client_place, read_lab
 from leadline.inventory.ceph.model import CephfsRole, CephInventory, PoolType
 from leadline.inventory.ceph.topology import read_placement_groups
 from leadline.inventory.diff.ceph import serving_osds
-from leadline.inventory.facts import cluster_facts, target_facts
+from leadline.inventory.facts import cluster_facts, find_filesystem, target_facts
 from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.system import system_of as read_dumps
+from leadline.inventory.zfs import zfs_inventory
 from leadline.metrics import Op
 from leadline.model.bounds import (
     Medium,
@@ -42,8 +43,11 @@ from leadline.model.bounds import (
     Station,
     StorageIo,
     coded_io,
+    creation_capacity,
     find_capacities,
+    receive_capacity,
     replicated_io,
+    streamed_bytes,
 )
 from leadline.plan.facts import ClusterFacts
 from leadline.plan.lab import LabDescription, Store
@@ -63,10 +67,11 @@ class System:
     lab all daemons and the clients share `shared_cores`; `limited`: the cores of its OSDs are
     limited, so that they are fewer. `osd_link_bps` is the link of one OSD host, each way.
     `client_cores` and `client_link_bps` are those of all load generators; `client_on_osd_host`: a
-    load generator may be on an OSD host. `ranks` are active MDS, `target_cores` the polled cores of
-    an NVMe/TCP target, `record_bytes` the record size of ZFS. `medium_s` is the latency of the
-    medium where it was given. `clients` and `depth` replace those of a load level: load generators,
-    and I/Os in flight of each job. `refusals` are why a change of it could not be applied.
+    load generator may be on an OSD host. `ranks` are the MDS that its CephFS has at most,
+    `target_cores` the polled cores of an NVMe/TCP target, `record_bytes` the record size of ZFS.
+    `medium_s` is the latency of the medium where it was given. `clients` and `depth` replace those
+    of a load level: load generators, and I/Os in flight of each job. `refusals` are why a change of
+    it could not be applied.
     """
 
     target: str = ""
@@ -128,6 +133,8 @@ def system_of(run: Run, target: str) -> System:
         ),
         given,
     )
+    if found.record_bytes is None and planned.kind is not None and planned.kind.on_zfs:
+        found = replace(found, record_bytes=_record_bytes(run, target))
     host = run.inventory("start")
     machines = _machines(run, target)
     if lab is not None or _is_lab(run, planned):
@@ -138,9 +145,12 @@ def system_of(run: Run, target: str) -> System:
     found = replace(found, target=target, network=measured_network(side, target))
     if found.on_lab:
         return found
-    return _with_clients(
+    found = _with_clients(
         found, machines, trusted=host is not None and host.virtualization == "none"
     )
+    # Data of a local disk crosses no link, and ZFS may compress it or answer from its cache.
+    crosses = planned.kind is not None and planned.kind.on_ceph and not planned.kind.on_zfs
+    return found if crosses else replace(found, client_link_bps=None)
 
 
 def systems_of_dumps(dumps: Dumps) -> tuple[System, ...]:
@@ -173,6 +183,15 @@ def _read(
         return found.ceph, found.kubernetes, read_lab(dumps)
     except LeadlineError:
         return None, None, None  # the page of the run reports it
+
+
+def _record_bytes(run: Run, target: str) -> int | None:
+    """Return the record size that the dataset of a target has by itself."""
+    try:
+        zfs = zfs_inventory(run.target_dumps(target))
+    except LeadlineError:
+        return None  # the page of the run reports it
+    return zfs.dataset.record_bytes if zfs is not None and zfs.dataset is not None else None
 
 
 def _is_lab(run: Run, target: Target) -> bool:
@@ -213,9 +232,7 @@ def _of_inventory(
     polled = facts.cores if osds is None else None
     if target.kind is TargetKind.STORAGE_CLASS and pool is None and len(engines) == 1:
         polled = float(len(engines[0].cores)) or None
-    ranks = None
-    if inventory is not None and pool is not None and pool.cephfs:
-        ranks = sum(len(filesystem.ranks) for filesystem in inventory.filesystems or ()) or None
+    filesystem = find_filesystem(inventory, target, around)
     on_zfs = target.kind is not None and target.kind.on_zfs
     return System(
         kind=target.kind,
@@ -224,7 +241,7 @@ def _of_inventory(
         osds=osds,
         osd_cores=cores,
         medium=medium,
-        ranks=ranks,
+        ranks=filesystem.most_ranks if filesystem is not None else None,
         target_cores=polled,
         record_bytes=target.parsed.record_bytes if on_zfs else None,
     )
@@ -289,6 +306,7 @@ def _with_clients(
     last = [samples[-1] for samples in machines.values()]
     clients = [sample for sample in last if Role.CLIENT in sample.roles]
     storage = [sample for sample in last if Role.STORAGE in sample.roles]
+    shared = any(Role.STORAGE in sample.roles for sample in clients)
     link_bps = None
     if trusted and storage and len(storage) == system.hosts:
         total = links_bps(storage)
@@ -297,7 +315,8 @@ def _with_clients(
         system,
         osd_link_bps=link_bps,
         client_cores=float(sum(sample.cores for sample in clients)) if clients else None,
-        client_link_bps=links_bps(clients) if trusted else None,
+        # What a client on an OSD host reads there crosses no link.
+        client_link_bps=links_bps(clients) if trusted and not shared else None,
         client_on_osd_host=not storage or any(Role.CLIENT in sample.roles for sample in storage),
     )
 
@@ -336,10 +355,9 @@ def is_streaming(block_bytes: float | None) -> bool:
     return block_bytes is not None and block_bytes >= STREAMING_BYTES
 
 
-def resources_of(system: System, *, metadata: bool = False, receives: bool = False) -> Resources:
-    """Return the resources of a system that bound its rate: the MDS where each operation is one of
-    `metadata`, the single thread of ZFS where the system `receives` a stream. Media of disks do
-    not: a WAL on flash or a cache may serve for the length of a trial."""
+def resources_of(system: System) -> Resources:
+    """Return the resources of a system that bound its reads and writes. Media of disks do not: a
+    WAL on flash or a cache may serve for the length of a trial."""
     flash = system.medium is Medium.FLASH
     links = None
     if system.osd_link_bps is not None and system.hosts is not None:
@@ -356,9 +374,7 @@ def resources_of(system: System, *, metadata: bool = False, receives: bool = Fal
         client_cores=system.client_cores,
         client_links_bps=None if system.on_lab else system.client_link_bps,
         client_on_osd_host=system.client_on_osd_host,
-        ranks=system.ranks if metadata else None,
         target_cores=system.target_cores,
-        receives=receives,
     )
 
 
@@ -370,16 +386,12 @@ def bound_of(
     streaming: bool | None = None,
     read_share: float = 0.5,
     objects: int | None = None,
-    metadata: bool = False,
-    receives: bool = False,
 ) -> Bound:
-    """Return the bounds of one operation on a system (layer L0).
+    """Return the bounds of reads and writes of blocks on a system (layer L0).
 
     `streaming`: I/Os cover whole stripes, None: by the block size. A total of reads and writes is
     bounded by the mix, of which `read_share` are reads. `objects` are those that the I/Os touch
-    (None: many): of few, most may be close to the client. `metadata`: each operation opens or
-    creates a file of CephFS (reads and writes of open files do not visit the MDS). `receives`: the
-    I/Os are records of a ZFS stream, of the system's record size if it is known.
+    (None: many): of few, most may be close to the client.
     """
     if op is Op.TOTAL:
         part = partial(
@@ -389,15 +401,11 @@ def bound_of(
     if op not in (Op.READ, Op.WRITE):
         return Bound(capacity_iops=None, capacity_of=None, floor_s=None, floor_of=None)
     size = block_bytes or 0.0
-    if receives and system.record_bytes is not None:
-        size = float(system.record_bytes)
     streaming = is_streaming(block_bytes) if streaming is None else streaming
     io = None
     if system.pool is not None:
         io = storage_io(system.pool, op, size, streaming=streaming)
-    capacities = find_capacities(
-        resources_of(system, metadata=metadata, receives=receives), size, io
-    )
+    capacities = find_capacities(resources_of(system), size, io)
     limiting = min(capacities, key=lambda station: capacities[station], default=None)
     floor: dict[Station, float] = {}
     if io is not None:
@@ -412,6 +420,31 @@ def bound_of(
         capacity_of=limiting,
         floor_s=sum(floor.values()) or None,
         floor_of=max(floor, key=lambda station: floor[station], default=None),
+        io_bytes=block_bytes,
+    )
+
+
+def creation_bound(system: System) -> Bound:
+    """Return the bound of files created on CephFS. A client need not wait for the MDS, so latency
+    has none; nor have queries and deletions of files, which clients cache or hand over later."""
+    ranks = system.ranks
+    return Bound(
+        capacity_iops=creation_capacity(ranks) if ranks else None,
+        capacity_of=Station.MDS if ranks else None,
+        floor_s=None,
+        floor_of=None,
+    )
+
+
+def receive_bound(system: System) -> Bound:
+    """Return the bound of a ZFS stream that is received, in records of the system's size."""
+    record = system.record_bytes
+    return Bound(
+        capacity_iops=receive_capacity(record) if record else None,
+        capacity_of=Station.RECEIVE if record else None,
+        floor_s=None,
+        floor_of=None,
+        io_bytes=streamed_bytes(record) if record else None,
     )
 
 
@@ -434,5 +467,9 @@ def _mixed(read: Bound, write: Bound, read_share: float) -> Bound:
     if floors[0] is not None and floors[1] is not None:
         floor = read_share * floors[0] + (1 - read_share) * floors[1]
     return Bound(
-        capacity_iops=capacity, capacity_of=station, floor_s=floor, floor_of=write.floor_of
+        capacity_iops=capacity,
+        capacity_of=station,
+        floor_s=floor,
+        floor_of=write.floor_of,
+        io_bytes=write.io_bytes,
     )

@@ -20,12 +20,14 @@ _LEAST_LEVELS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCurve:
     """A load curve with the evidence of its levels, by their names. `cluster` is empty where the
-    target is on none; targets of two clusters are the same system where `system` is the same."""
+    target is on none; targets of two clusters are the same system where `system` is the same.
+    `network_s` is the time of an I/O's messages."""
 
     curve: LoadCurve
     evidence: Mapping[str, LevelEvidence] = field(default_factory=dict)
     cluster: str = ""
     system: str = ""
+    network_s: float = 0.0
 
 
 # What changes from the system of one curve to that of another, for the same operation.
@@ -69,7 +71,8 @@ def leave_levels(
         if len(loads - out) < _LEAST_LEVELS:
             continue
         closed = (point for point in measured.curve.closed if point.load.in_flight not in out)
-        rest = calibrate(replace(measured.curve, closed=tuple(closed)), measured.evidence)
+        curve = replace(measured.curve, closed=tuple(closed))
+        rest = calibrate(curve, measured.evidence, measured.network_s)
         for point in _trusted(measured.curve):
             if point.load.in_flight in out:
                 found = (
@@ -100,7 +103,7 @@ def _pairs(
 
 
 def _carried_over(source: MeasuredCurve, other: MeasuredCurve, shift: Shift) -> Iterator[Attempt]:
-    known = calibrate(source.curve, source.evidence)
+    known = calibrate(source.curve, source.evidence, source.network_s)
     for point in _trusted(other.curve):
         found = (
             Projection(refusals=(known,))
@@ -116,7 +119,7 @@ def forecast_errors(
     """Compare forecasts with what was measured, for each metric with a forecast or a refusal."""
     found = []
     for metric in METRICS:
-        errors, inside, refused = [], 0, 0
+        errors, scatter, inside, refused = [], [], 0, 0
         for attempt in attempts:
             measured = attempt.point.usable(metric)
             expected = attempt.projection.expected.get(metric)
@@ -127,6 +130,7 @@ def forecast_errors(
                 continue
             errors.append(abs(expected.value - measured) / measured)
             inside += expected.low <= measured <= expected.high
+            scatter.append(attempt.point.trials(metric))
         if not errors and not refused:
             continue
         found.append(
@@ -141,6 +145,24 @@ def forecast_errors(
                 p90=float(np.quantile(errors, 0.9)) if errors else None,
                 worst=max(errors, default=None),
                 coverage=inside / len(errors) if errors else None,
+                by_repeats=error_by_repeats(scatter),
             )
         )
     return tuple(found)
+
+
+def error_by_repeats(cells: Iterable[Sequence[float]]) -> float | None:
+    """Return the mean |error| of a perfect forecast of the medians of the cells' trials.
+
+    Of n normal values with the standard deviation s, the median has the variance
+    pi s^2 / (2 n + pi - 2) (2 % too low for 3, right for many; of two it is their mean), and the
+    mean of |x| is sqrt(2 / pi) standard deviations. s is that of all cells together, relative to
+    their means.
+    """
+    repeated = [values for values in cells if len(values) > 1]
+    if not repeated:
+        return None
+    relative = np.sqrt(np.mean([np.var(one, ddof=1) / np.mean(one) ** 2 for one in repeated]))
+    counts = np.array([len(one) for one in repeated])
+    of_medians = np.where(counts > 2, np.pi / (2 * counts + np.pi - 2), 1 / counts)
+    return float(relative * np.mean(np.sqrt(2 / np.pi * of_medians)))

@@ -380,7 +380,7 @@ def _work(samples: list[ClusterSample]) -> Iterator[_Problem]:
         counts = [sample.status.pgs_with(*flags) for sample in samples]
         seen = frozenset(index for index, count in enumerate(counts) if count)
         if seen:
-            most = max(seen, key=lambda index: counts[index])
+            most = max(sorted(seen), key=lambda index: counts[index])
             yield _Problem(name, seen, f"{counts[most]} of {samples[most].status.pgs}")
 
 

@@ -1,4 +1,4 @@
-"""exceeds-ceiling: more than the disks, cores or links below can do."""
+"""exceeds-ceiling: more than the disks, cores, links or single threads below can do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from leadline.findings import Severity
 from leadline.formats.host_rates import by_machine
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import HostSample, Role
+from leadline.formats.zfs.stream import StreamReport
 from leadline.inventory.layer import LayerKind
 from leadline.metrics import Op
 from leadline.model.bounds import (
@@ -21,11 +22,15 @@ from leadline.model.bounds import (
     SPINDLE_IOPS,
     Resources,
     Station,
+    creation_capacity,
     find_capacities,
     medium_capacity,
+    receive_capacity,
     replicated_io,
+    streamed_bytes,
 )
-from leadline.units import format_bandwidth
+from leadline.text import count_text
+from leadline.units import format_bandwidth, format_size
 
 _RANDOM = frozenset({"randread", "randwrite", "randrw"})
 _OF_CEPH = frozenset({"rbd", "rados"})
@@ -43,7 +48,8 @@ _REMEDY = (
 
 @dataclass(kw_only=True)
 class _Load:
-    """One operation of a workload, of all entries together. `random`, `direct`: of all of them."""
+    """One operation of a workload, of all entries together. `random`, `direct`, `creates` (files
+    without data): of all of them."""
 
     iops: float = 0.0
     bandwidth_bps: float = 0.0
@@ -52,12 +58,13 @@ class _Load:
     random: bool = True
     direct: bool = True
     networked: bool = True
+    creates: bool = True
     engines: set[str] = field(default_factory=set)
 
 
 @rule(
     "exceeds-ceiling",
-    "More than the disks, cores or links below can do, by the inventory.",
+    "More than the disks, cores, links or single threads below can do, by the inventory.",
     TrialEvidence,
 )
 def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
@@ -67,6 +74,8 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
             or _above_cores(trial, op, load)
             or _above_links(trial, op, load)
             or _above_drives(trial, op, load)
+            or _above_ranks(trial, op, load)
+            or _above_receive(trial)
         )
         if found is not None:
             yield RuleFinding(
@@ -75,7 +84,7 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
                 workload=workload,
                 evidence=found.evidence,
                 message=found.message,
-                remedy=_REMEDY,
+                remedy=found.remedy,
             )
 
 
@@ -95,6 +104,7 @@ def _loads(trial: TrialEvidence) -> Mapping[tuple[str, Op], _Load]:
             load.random &= evidence.pattern in _RANDOM
             load.direct &= _bypasses_cache(evidence)
             load.networked &= bool(network_of(evidence))
+            load.creates &= evidence.job.options.file_op is Op.WRITE
             load.engines.add(evidence.job.options.engine or "")
     return found
 
@@ -109,6 +119,7 @@ class _Above:
     severity: Severity
     evidence: Mapping[str, float | None]
     message: str
+    remedy: str = _REMEDY
 
 
 def _above_osds(trial: TrialEvidence, op: Op, load: _Load) -> _Above | None:
@@ -234,6 +245,46 @@ def _above_drives(trial: TrialEvidence, op: Op, load: _Load) -> _Above | None:
             "answered.",
         )
     return None
+
+
+def _above_ranks(trial: TrialEvidence, op: Op, load: _Load) -> _Above | None:
+    """Files created on CephFS: each is a request to an MDS, which does one at a time."""
+    if op is not Op.WRITE or not load.creates or not trial.mds_ranks:
+        return None
+    ceiling = creation_capacity(trial.mds_ranks)
+    if load.iops <= ceiling:
+        return None
+    return _Above(
+        severity=Severity.ERROR,
+        evidence={"iops": load.iops, "ceiling_iops": ceiling, "mds_ranks": trial.mds_ranks},
+        message=f"{load.iops:,.0f} files created per second exceed the {ceiling:,.0f} that "
+        f"{count_text(trial.mds_ranks, 'MDS rank')} can create. They are not on this CephFS.",
+        remedy="Check that the path is on the mounted CephFS, and measure again.",
+    )
+
+
+def _above_receive(trial: TrialEvidence) -> _Above | None:
+    """A stream of ZFS: one thread receives its records."""
+    stream = trial.stream
+    if not isinstance(stream, StreamReport) or not stream.record.record_bytes:
+        return None
+    record = stream.record.record_bytes
+    ceiling_bps = receive_capacity(record) * streamed_bytes(record)
+    if stream.bandwidth_bps <= ceiling_bps:
+        return None
+    return _Above(
+        severity=Severity.ERROR,
+        evidence={
+            "bandwidth_bps": stream.bandwidth_bps,
+            "ceiling_bps": ceiling_bps,
+            "record_bytes": record,
+        },
+        message=f"{format_bandwidth(stream.bandwidth_bps)} MiB/s received exceed the "
+        f"{format_bandwidth(ceiling_bps)} MiB/s that one thread can receive in records of "
+        f"{format_size(record)}. The record size or the time is wrong.",
+        remedy="Check the recordsize of the dataset and the times in zfs-stream.json, and measure "
+        "again.",
+    )
 
 
 def _load_generators(trial: TrialEvidence) -> list[HostSample]:

@@ -34,7 +34,7 @@ _A_SECOND = 1.05
 @rule("not-steady", "The rate drifted or jumped while it was measured.", JobEvidence)
 def check(evidence: JobEvidence) -> Iterator[RuleFinding]:
     windows = evidence.trial.windows
-    if isinstance(windows, FormatError) or evidence.throttled:
+    if isinstance(windows, FormatError) or evidence.throttled or evidence.trial.drilled:
         return
     mine = [operation.op for operation in evidence.job.operations if operation.op in windows]
     owners = [operation.op for job in evidence.trial.jobs for operation in job.job.operations]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from leadline import errors
 from leadline.connect.shell import Shell, run_repeatable
@@ -95,10 +96,17 @@ def try_options(choice: EngineChoice, direct: bool, *, in_files: bool) -> list[s
 
 
 def try_in_shell(
-    shell: Shell, folder: str, options: Sequence[str], *, remove: str = ""
+    shell: Shell,
+    folder: str,
+    options: Sequence[str],
+    *,
+    remove: str = "",
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> str | None:
     """Run fio once on another machine; its error line, or None where it works."""
-    script = f'cd "$1" && timeout {TRY_S:g} {shlex.join(["fio", "--name=try", *options])}'
+    assignments = [f"{name}={value}" for name, value in environment.items()]
+    command = ["env", *assignments, "fio", "--name=try", *options]
+    script = f'cd "$1" && timeout {TRY_S:g} {shlex.join(command)}'
     if remove:
         script += f"; status=$?; rm -f {shlex.quote(remove)}; exit $status"
     result = run_repeatable(shell, script, folder, bound_s=TRY_S + _CONNECT_S)

@@ -33,12 +33,40 @@ from leadline.formats.result import FormatError, JobResult
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import EngineChoice, Workload
 from leadline.runner.events import StopRequest
-from leadline.runner.ports import Execution, Folder, Host, Hosts, Job, Location, Progress, RbdImage
+from leadline.runner.ports import (
+    CEPH_CONF_THERE,
+    Execution,
+    Folder,
+    Host,
+    Hosts,
+    Job,
+    Location,
+    Progress,
+    RbdImage,
+)
 
 # The shortest of several round trips gives the most accurate clock offset.
 _CLOCK_TRIES = 3
 _QUERY_S = 30.0
 _QUERY = "fio --version && getconf _NPROCESSORS_ONLN && date +%s%N"
+
+
+def hosts_of(location: Location) -> tuple[Host, ...]:
+    """The hosts of the fio servers; none where they are on this machine."""
+    return location.hosts if isinstance(location, Hosts | RbdImage) else ()
+
+
+def host_for(location: Location, client: int) -> Host | None:
+    """The host of a client, None for this machine; clients count from 1."""
+    hosts = hosts_of(location)
+    return hosts[(client - 1) % len(hosts)] if hosts else None
+
+
+def ceph_environment(location: Location, host: Host) -> dict[str, str]:
+    """The environment of fio on a host."""
+    # fio's rbd engine reads the name of the configuration from the environment alone.
+    on_rbd = isinstance(location, RbdImage)
+    return {"CEPH_CONF": f"{host.path}/{CEPH_CONF_THERE}"} if on_rbd else {}
 
 
 def client_names(job: Job) -> tuple[str, ...]:
@@ -56,9 +84,9 @@ def describe_clients(job: Job, version: str) -> Clients:
     Raises LeadlineError where a host does not answer.
     """
     names = client_names(job)
-    location = job.location
-    if isinstance(location, Hosts):
-        used = [location.host_for(number) for number in range(1, len(names) + 1)]
+    numbers = range(1, len(names) + 1)
+    used = [host for number in numbers if (host := host_for(job.location, number)) is not None]
+    if used:
         known = {record.host: record for record in _query_hosts(used)}
         clients = tuple(
             known[host.name].model_copy(update={"name": name})
@@ -119,9 +147,10 @@ def _query_host(host: Host) -> ClientRecord:
 def require_same_version(location: Location, version: str) -> None:
     """Raise LeadlineError(`client-versions-differ`) for hosts with different versions of fio: its
     protocol and its figures change between versions."""
-    if not isinstance(location, Hosts):
+    hosts = hosts_of(location)
+    if not hosts:
         return
-    found = _query_hosts(location.hosts)
+    found = _query_hosts(hosts)
     if {client.fio_version for client in found} != {version}:
         raise LeadlineError(
             errors.CLIENT_VERSIONS_DIFFER,
@@ -220,9 +249,15 @@ class FleetEngine(FioEngine):
         return super().resolve(workload, location)
 
     def _try(self, choice: EngineChoice, direct: bool, location: Location) -> str | None:
-        if not isinstance(location, Hosts):
+        host = host_for(location, 1)
+        if host is None:
             return super()._try(choice, direct, location)
-        host, options = location.hosts[0], try_options(choice, direct, in_files=True)
+        if isinstance(location, RbdImage):
+            engine, *options = try_options(choice, direct, in_files=False)
+            options = [engine, *self.where(location), *options]
+            environment = ceph_environment(location, host)
+            return try_in_shell(host.shell, host.path, options, environment=environment)
+        options = try_options(choice, direct, in_files=True)
         return try_in_shell(host.shell, host.path, options, remove=TRY_FILE)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
@@ -251,10 +286,13 @@ class FleetEngine(FioEngine):
         own = ["--lat_percentiles=1", *(["--create_only=1"] if job.layout_only else [])]
         starts = []
         for number, name in enumerate(client_names(job), start=1):
-            if isinstance(location, Hosts):
-                command = location.host_for(number).serving(scratch / name, own, {})
+            engine = ["--ioengine=rbd"] if isinstance(location, RbdImage) else []
+            host = host_for(location, number)
+            if host is not None:
+                where = self.where(location) if isinstance(location, RbdImage) else []
+                environment = ceph_environment(location, host)
+                command = host.serving(scratch / name, [*own, *engine, *where], environment)
             else:
-                engine = ["--ioengine=rbd"] if isinstance(location, RbdImage) else []
                 # Servers work in the folder. `Popen(cwd=...)` would wait here for a file system
                 # that does not answer.
                 path = (
@@ -264,8 +302,7 @@ class FleetEngine(FioEngine):
                 where = [] if path else self.where(location)
                 server = f"--server=sock:{scratch / name}"
                 command = (*within, *self.begin(location), *own, *engine, *where, server)
-            local = not isinstance(location, Hosts)
-            starts.append(Start(name=name, command=command, local=local))
+            starts.append(Start(name=name, command=command, local=host is None))
         return starts
 
     def execute(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from leadline.formats.fio import job_file
+from leadline.formats.fio.histogram_logs import ROW_S
 from leadline.plan.footprint import DATA_FILE, PREFILL_BLOCK, Footprint, client_job
 from leadline.plan.models import EngineChoice, Phase, Workload
 from leadline.runner.ports import Shape
@@ -89,6 +90,14 @@ def _jobs(rates: tuple[float, float], in_flight: int) -> int:
     return fitting[0] if fitting else min(range(most, 0, -1), key=error)
 
 
+# Of a drill: times since 1970, as those of its event, and the completion latencies of every quarter
+# of a second. fio holds 15 KB for each of these, direction and job until its end; neighbouring
+# buckets are added up, so that a latency is exact to 1.6 %.
+_DRILL_LOGS: Mapping[str, object] = {
+    "log_unix_epoch": 1,
+    "log_hist_msec": round(ROW_S * 1000),
+    "log_hist_coarseness": 1,
+}
 # Small writes get fresh random data each, so that no two blocks are alike to a compressor. From
 # 128 KiB on fio's default (random buffers, scrambled at each use) does not compress either, since
 # a buffer comes round again only beyond a compressor's window, and refilling would cost a core
@@ -138,12 +147,16 @@ def job_text(
     }
     if not workload.ramp_s:
         del settings["ramp_time"]
+    if workload.drill is not None:
+        settings |= _DRILL_LOGS
     if shape is Shape.FILES:
         settings["filename_format"] = _file("$jobnum", own)
         variables += [FILES] * own
     lines = ["[global]", *(f"{key}={value}" for key, value in settings.items())]
     for number, phase in enumerate(workload.phases, start=1):
         lines += ["", *_section(phase, shape, own, fleet)]
+        if workload.drill is not None:
+            lines.append(f"write_hist_log={phase.name.replace('/', '-')}")
         if own and shape is Shape.SPAN:
             variables.append(offset(number, phase))
             lines.append(f"offset={variables[-1].place}")

@@ -36,8 +36,10 @@ mkdir -p "$socket" || exit 3
 server="" child="" talk=""
 tidy() {
     trap '' INT TERM HUP
-    [ -z "$child" ] || kill -TERM "$child" 2>/dev/null
-    [ -z "$talk" ] || kill -TERM "$talk" 2>/dev/null
+    for started in $talk $child; do # initdb first completes the step that it is in
+        kill -TERM "$started" 2>/dev/null
+        wait "$started"
+    done
     if [ -n "$server" ]; then # at once, without a checkpoint: the data is not needed any more
         kill -QUIT "$server" 2>/dev/null
         wait "$server"

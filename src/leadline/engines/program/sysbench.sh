@@ -17,8 +17,10 @@ shift 4
 child="" talk=""
 tidy() {
     trap '' INT TERM HUP
-    [ -z "$child" ] || kill -TERM "$child" 2>/dev/null
-    [ -z "$talk" ] || kill -TERM "$talk" 2>/dev/null
+    for started in $talk $child; do
+        kill -TERM "$started" 2>/dev/null
+        wait "$started"
+    done
     cd / && rm -rf "$data"
 }
 trap tidy EXIT

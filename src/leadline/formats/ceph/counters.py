@@ -202,7 +202,7 @@ def operation_sizes(samples: tuple[CounterSample, ...]) -> Mapping[str, Mapping[
         return {}
     first, last = dumps[0].sizes, dumps[-1].sizes
     total: dict[str, Counter[int]] = {}
-    for osd in first.keys() & last.keys():
+    for osd in sorted(first.keys() & last.keys()):
         grown = {
             kind: {
                 size: count - first[osd].get(kind, {}).get(size, 0) for size, count in now.items()

@@ -9,8 +9,9 @@ shows which. `log_hist_coarseness` adds up 2, 4, ... 64 neighbours.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,10 @@ _LAYOUTS: Final = {
 # A row of fio 3 holds 1,856 counts; longer ones are none of fio's.
 _LONGEST_ROW = 1 << 16
 _MOST_IOS = 1 << 53
+# Seconds between two rows of a job in a drill's log.
+ROW_S: Final = 0.25
+# The end of the name of such a log, of all jobs together (per_job_logs=0).
+HISTOGRAM_LOG: Final = "_clat_hist.log"
 _ALLOWED = b"0123456789, \t\r\n"
 
 
@@ -98,10 +103,65 @@ def parse_histogram_log(name: str, content: bytes) -> HistogramLog:
 
     The I/Os of the last `log_hist_msec` before the end are in no row: the counts are no total.
     """
-    width = 0
     sums: dict[Op, npt.NDArray[np.int64]] = {}
-    total = last_ms = 0
-    number = 0
+    last_ms = width = 0
+    for time_ms, op, added in _rows(name, content):
+        width = len(added)
+        last_ms = max(last_ms, time_ms)
+        sums[op] = sums[op] + added if op in sums else added
+    if not width:
+        raise FormatError.empty(f"{name} is empty", "line 1")
+    unit_ns, stride = _LAYOUTS[width]
+    return HistogramLog(
+        unit_ns=unit_ns,
+        stride=stride,
+        span_s=last_ms / 1000,
+        histograms={op: _histogram(counted) for op, counted in sums.items()},
+        notes=tuple(
+            Note(
+                NoteKind.LEFT_OUT,
+                name,
+                f"{int(counted[-1]):,} {op.value}s lie in fio's last bucket, which holds all "
+                f"that took longer than {bucket_start((width - 1) * stride) * unit_ns / 1e9:.1f} s",
+            )
+            for op, counted in sums.items()
+            if counted[-1]
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyRow:
+    """One row of a log: the I/Os of one job and direction that completed since its row before, at
+    `at_s` at the latest, in seconds since 1970 or since the job began."""
+
+    at_s: float
+    op: Op
+    histogram: LatencyHistogram
+
+
+def parse_latency_rows(name: str, content: bytes) -> Iterator[LatencyRow]:
+    """Yield the rows of a log. Raises FormatError as `parse_histogram_log`."""
+    for time_ms, op, counted in _rows(name, content):
+        yield LatencyRow(at_s=time_ms / 1000, op=op, histogram=_histogram(counted))
+
+
+def _histogram(counted: npt.NDArray[np.int64]) -> LatencyHistogram:
+    where = _bucket_values(len(counted))
+    return LatencyHistogram(where[counted > 0], counted[counted > 0])
+
+
+@cache
+def _bucket_values(width: int) -> npt.NDArray[np.int64]:
+    """Return the latency in nanoseconds that represents each column of a row."""
+    unit_ns, stride = _LAYOUTS[width]
+    values = [bucket_value(index * stride, stride) * unit_ns for index in range(width)]
+    return np.array(values, dtype=np.int64)
+
+
+def _rows(name: str, content: bytes) -> Iterator[tuple[int, Op, npt.NDArray[np.int64]]]:
+    """Yield the time in milliseconds, the direction and the counts of each row."""
+    width = total = 0
     for number, row in enumerate(io.BytesIO(content), start=1):
         fields = row.split(b",") if len(row) <= _LONGEST_ROW else []
         counts = len(fields) - 3
@@ -120,35 +180,7 @@ def parse_histogram_log(name: str, content: bytes) -> HistogramLog:
         total += sum(values[3:])
         if total > _MOST_IOS or values[0] > _MOST_IOS:
             raise _refused(name, number, row, cut=False)
-        last_ms = max(last_ms, values[0])
-        op = DIRECTIONS[values[1]]
-        added = np.array(values[3:], dtype=np.int64)
-        sums[op] = sums[op] + added if op in sums else added
-    if not number:
-        raise FormatError.empty(f"{name} is empty", "line 1")
-    unit_ns, stride = _LAYOUTS[width]
-    where = np.array(
-        [bucket_value(index * stride, stride) * unit_ns for index in range(width)], dtype=np.int64
-    )
-    return HistogramLog(
-        unit_ns=unit_ns,
-        stride=stride,
-        span_s=last_ms / 1000,
-        histograms={
-            op: LatencyHistogram(where[counted > 0], counted[counted > 0])
-            for op, counted in sums.items()
-        },
-        notes=tuple(
-            Note(
-                NoteKind.LEFT_OUT,
-                name,
-                f"{int(counted[-1]):,} {op.value}s lie in fio's last bucket, which holds all "
-                f"that took longer than {bucket_start((width - 1) * stride) * unit_ns / 1e9:.1f} s",
-            )
-            for op, counted in sums.items()
-            if counted[-1]
-        ),
-    )
+        yield values[0], DIRECTIONS[values[1]], np.array(values[3:], dtype=np.int64)
 
 
 def _integers(fields: list[bytes]) -> list[int] | None:

@@ -119,12 +119,14 @@ def parse_iops_log(text: str) -> Mapping[Op, tuple[Window, ...]]:
 
     For a log whose intervals are one second (`log_avg_msec=1000`). Several jobs write into one
     file, one behind the other, so lines are gathered by second. A last interval below half a second
-    is left out: its rate is of a few I/Os. Raises FormatError with the line.
+    is left out: its rate is of a few I/Os. Times since 1970 are counted from one second before the
+    first line. Raises FormatError with the line.
     """
     columns = text.partition("\n")[0].count(",") + 1
     if columns in _COLUMNS and _plain(columns).fullmatch(text):
         return _plain_windows(text, columns)
     sums: dict[Op, dict[int, float]] = {}
+    start_ms = 0
     for number, line in enumerate(text.splitlines(), start=1):
         match = _LINE.fullmatch(line.encode("utf-8", "replace"))
         if match is None:
@@ -132,6 +134,9 @@ def parse_iops_log(text: str) -> Mapping[Op, tuple[Window, ...]]:
                 f"line {number} of a fio log is not understood: {line[:80]!r}"
             )
         end_ms, value = int(match.group(1)), float(match.group(2))
+        if number == 1 and end_ms > _EPOCH_MS:
+            start_ms = end_ms - 1000
+        end_ms -= start_ms
         window = round(end_ms / 1000)
         if abs(end_ms / 1000 - window) < 0.5 and window > 0:
             slot = sums.setdefault(DIRECTIONS[int(match.group(3))], {})
@@ -156,6 +161,8 @@ def _plain_windows(text: str, columns: int) -> Mapping[Op, tuple[Window, ...]]:
     """Parse a plain log as `parse_iops_log`, several times as fast."""
     table = np.fromstring(text.rstrip("\n").replace("\n", ","), dtype=np.int64, sep=",")
     table = table.reshape(-1, columns)
+    if table[0, 0] > _EPOCH_MS:
+        table[:, 0] -= table[0, 0] - 1000
     ends_s = table[:, 0] / 1000
     windows = np.rint(ends_s)
     taken = (np.abs(ends_s - windows) < 0.5) & (windows > 0)

@@ -156,7 +156,7 @@ def _result(name: str, jobs: Mapping[int, _Logs], given: Sequence[Note]) -> Resu
         )
     sums = {
         kind: [log for logs in jobs.values() if (log := logs.logs[kind])]
-        for kind in whole - {_HISTOGRAM}
+        for kind in sorted(whole - {_HISTOGRAM})
         if all(logs.logs[kind] for logs in jobs.values())
     }
     unit_ns = _unit_ns(jobs, notes)

@@ -157,10 +157,10 @@ class _Headers:
             names={group: frozenset(found) for group, found in names.items()},
             merged={
                 group: _Section.from_headers(
-                    [header for found in headers[group].values() for header in found]
+                    [header for found in jobs.values() for header in found]
                 )
-                for group in grouped & headers.keys()
-                if not headers[group].keys() <= names[group]
+                for group, jobs in headers.items()
+                if group in grouped and not jobs.keys() <= names[group]
             },
         )
 

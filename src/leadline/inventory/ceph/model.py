@@ -76,6 +76,11 @@ class Filesystem(Snapshot):
     standby_replay: int
     standbys_wanted: int
 
+    @property
+    def most_ranks(self) -> int:
+        """The active MDS, with those that may still start: `max_mds` where it is higher."""
+        return max(len(self.ranks), self.max_mds)
+
 
 class Place(Snapshot):
     """A bucket of the CRUSH tree: its level and its name."""

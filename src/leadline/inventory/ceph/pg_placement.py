@@ -100,7 +100,7 @@ def read_osd_map(osd_dump: Node, crush: Node) -> OsdMap:
         tree=tree,
         exceptions={
             pool: Exceptions(sets=sets.get(pool, {}), swaps=swaps.get(pool, {}))
-            for pool in sets.keys() | swaps.keys()
+            for pool in sorted(sets.keys() | swaps.keys())
         },
         unhashed=frozenset(
             node["pool"].count

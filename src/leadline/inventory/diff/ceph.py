@@ -144,8 +144,8 @@ def _other_pools(system: _System, other: _System) -> str:
     """Return the pools of one cluster only that share OSDs with the compared pools."""
     here = {pool.name for pool in system.inventory.pools} - system.pools
     there = {pool.name for pool in other.inventory.pools} - other.pools
-    names = (name for name in here - there if not name.startswith("."))
-    return listed(sorted(name for name in names if name not in _MANAGER_POOLS))
+    alone = here - there - set(_MANAGER_POOLS)
+    return listed(sorted(name for name in alone if not name.startswith(".")))
 
 
 def _pgs_per_osd(system: _System) -> float | None:

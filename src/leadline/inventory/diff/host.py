@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from leadline.formats.zfs.status import VdevGroup
 from leadline.inventory.diff.model import Collector, Differing, Fact, Topic, within
 from leadline.inventory.host import HostInventory, TargetInventory
 from leadline.inventory.layer import Layer, LayerKind
@@ -336,9 +337,17 @@ def _fragmentation(pool: ZfsPool) -> str:
     return _format_step(pool.fragmentation_share, _FRAGMENTATION_STEP, _FRAGMENTATION_STEP)
 
 
+def _group_layout(group: VdevGroup) -> Callable[[ZfsPool], str]:
+    """Return the text of a group's vdevs: `none` where the pool is known to have none."""
+    return lambda pool: pool.layouts.get(group, "none") if pool.vdevs else ""
+
+
+# Other vdevs than those of the data; spares take no I/O.
+_EXTRA = (VdevGroup.LOG, VdevGroup.CACHE, VdevGroup.SPECIAL, VdevGroup.DEDUP)
 _POOL = (
-    _pool_fact("layout", lambda pool: pool.layout, "vdevs"),
-    _pool_fact("ashift", lambda pool: str(pool.ashift or ""), "ashift"),
+    _pool_fact("layout", _group_layout(VdevGroup.DATA), "vdevs"),
+    *(_pool_fact(group.value, _group_layout(group)) for group in _EXTRA),
+    _pool_fact("ashift", lambda pool: ", ".join(map(str, pool.ashifts)), "ashift"),
     _pool_fact("health", lambda pool: pool.health),
     _pool_fact("version", lambda pool: pool.version),
     _pool_fact("fill", lambda pool: _format_step(pool.capacity_share, _FILL_STEP, _ROOMY)),

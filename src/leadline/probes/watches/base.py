@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -39,11 +39,12 @@ class Lines:
             return False
         return True
 
-    def stamp(self) -> Mapping[str, Any]:
-        """Return the first fields of a line written now."""
+    def stamp(self, ago_s: float = 0.0) -> Mapping[str, Any]:
+        """Return the first fields of a line about now, or about `ago_s` seconds before."""
+        at = datetime.now(UTC) - timedelta(seconds=ago_s)
         return {
-            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "elapsed_s": round(time.monotonic() - self._began, 3),
+            "at": at.isoformat(timespec="milliseconds"),
+            "elapsed_s": round(time.monotonic() - self._began - ago_s, 3),
         }
 
     def write(self, line: Mapping[str, Any]) -> bool:

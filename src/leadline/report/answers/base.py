@@ -29,7 +29,9 @@ class Output(BaseModel):
     @classmethod
     def from_records(cls, *records: object, **fields: Any) -> Self:
         """Build an answer: each field from `fields`, else from the first record that has it."""
-        for name in cls.model_fields.keys() - fields.keys() - {"schema_"}:
+        for name in cls.model_fields:
+            if name in fields or name == "schema_":
+                continue
             holder = next((record for record in records if hasattr(record, name)), None)
             if holder is not None:
                 fields[name] = getattr(holder, name)

@@ -12,7 +12,7 @@ from leadline.analysis.predict.facts import COVERAGE, Forecast, ForecastError
 from leadline.analysis.predict.prediction import Prediction, within
 from leadline.metrics import Metric
 from leadline.report.answers.base import CellOutput, FindingOutput, Output
-from leadline.report.pages.predict.page import predict_headline
+from leadline.report.pages.predict.summary import predict_headline
 from leadline.report.pages.predict.words import REFUSALS, unexpected_findings
 
 
@@ -25,10 +25,12 @@ class EstimateOutput(Output):
 
 
 class BoundOutput(Output):
-    """What no result can pass: `capacity_iops` of the station `capacity_of`, and the least mean
-    latency `floor_s`; null where it is unknown."""
+    """What no result can pass: `capacity_iops` of the station `capacity_of`, `capacity_bps` for
+    operations of `io_bytes`, and the least mean latency `floor_s`; null where it is unknown."""
 
     capacity_iops: float | None
+    capacity_bps: float | None
+    io_bytes: float | None
     capacity_of: str | None
     floor_s: float | None
     floor_of: str | None
@@ -49,8 +51,9 @@ class RefusalOutput(Output):
 
 class ForecastOutput(CellOutput):
     """One cell. `layer` is `bounds` or `calibrated`; of `bounds` there are no estimates, and
-    `refusals` say why. Metrics are `iops`, `latency_mean`, `latency_p99`. `observed` was measured
-    on the changed system; `within` says whether it is in the interval."""
+    `refusals` say why. Metrics are `iops`, `latency_mean`, `latency_p99`, and `bandwidth` of a
+    stream, whose bound counts records. `observed` was measured on the changed system; `within` says
+    whether it is in the interval."""
 
     op: str
     in_flight: int | None
@@ -70,7 +73,8 @@ class ForecastOutput(CellOutput):
 
 class ForecastErrorOutput(Output):
     """Errors of forecasts of cells that the model did not see: |expected - measured| / measured,
-    null where all were refused. `coverage` is the share of them within the interval."""
+    null where all were refused. `coverage` is the share of them within the interval, `by_repeats`
+    the mean error that the scatter of repeats leaves to a perfect forecast."""
 
     source: str
     left_out: str
@@ -82,6 +86,7 @@ class ForecastErrorOutput(Output):
     p90: float | None
     worst: float | None
     coverage: float | None
+    by_repeats: float | None
 
 
 class ExpectedRateOutput(CellOutput):
@@ -99,11 +104,14 @@ class ExpectedRateOutput(CellOutput):
 
 class PredictAskedOutput(Output):
     """The request: `set` are the changes, `against` the system that is compared with the forecast,
-    `cluster` the one that is calibrated."""
+    `cluster` the one that is calibrated. `inventory` is the folder of --from-inventory, `leave`
+    what --validate leaves out; null without the option."""
 
     set: list[str]
     cluster: str | None
     against: str | None
+    inventory: str | None
+    leave: str | None
 
 
 class PredictOutput(Output):

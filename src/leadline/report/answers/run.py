@@ -406,7 +406,8 @@ def check_output(
     for target in plan.targets:
         footprint = target_footprint(plan, target.name)
         device = target.parsed.kind is TargetKind.DEVICE
-        size = (footprint.span if device else footprint.prefilled_bytes) if plan.prefill else 0
+        data = footprint.prefilled_bytes if target.parsed.kind.in_files else footprint.span
+        size = data if plan.prefill else 0
         destroys = device and (plan.prefill or footprint.writes)
         writes.append(CheckedWrite(target=target.name, bytes=size, destroys=destroys))
     return CheckOutput(

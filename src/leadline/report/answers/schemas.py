@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from leadline.report.answers.comparison import CompareOutput
+from leadline.report.answers.drill import DrillOutput
 from leadline.report.answers.gate import GateOutput
 from leadline.report.answers.history import HistoryOutput
 from leadline.report.answers.layers import LayersOutput
@@ -21,6 +22,7 @@ from leadline.report.answers.run import (
     VerifyOutput,
 )
 from leadline.report.answers.scaling import ScaleOutput
+from leadline.report.answers.settings import SettingsOutput
 from leadline.report.answers.site import SiteOutput
 from leadline.report.answers.systems import InventoryOutput, LabOutput, PlanOutput, PoolsOutput
 
@@ -28,6 +30,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "audit": AuditOutput,
     "check": CheckOutput,
     "compare": CompareOutput,
+    "drill": DrillOutput,
     "gate": GateOutput,
     "history": HistoryOutput,
     "import": ImportOutput,
@@ -43,6 +46,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "recommend": RecommendOutput,
     "run": RunOutput,
     "scale": ScaleOutput,
+    "settings": SettingsOutput,
     "show": ShowOutput,
     "site": SiteOutput,
     "verify": VerifyOutput,

@@ -134,7 +134,7 @@ def _osd_table(inventory: CephInventory, highest: float) -> Block:
     if len(osds) > _OSDS_SHOWN:
         means = {
             name: compute_fill(osd for osd in osds if osd.device_class == name)
-            for name in {osd.device_class for osd in osds}
+            for name in dict.fromkeys(osd.device_class for osd in osds)
         }
 
         def distance(osd: Osd) -> tuple[bool, float]:

@@ -193,7 +193,7 @@ _CLASSES_USED = re.compile(r'class="([^"]*)"')
 
 def _needed_style(style: str, body: str, script: str) -> str:
     """The rules of a style sheet whose classes a page has, or its script names."""
-    used = " ".join({*_CLASSES_USED.findall(body), *_CLASSES_USED.findall(DEFINITIONS)})
+    used = " ".join(_CLASSES_USED.findall(body) + _CLASSES_USED.findall(DEFINITIONS))
     # The shapes that every chart refers to are outside the body.
     words = {"defs", *used.split(), *_WORDS.findall(script)}
 
@@ -311,8 +311,8 @@ _MEANINGS = {
 def _footnote(table: Table) -> str:
     """Explain the marks in a table."""
     shown = {cell.marks[0].severity for row in table.rows for cell in row if cell.marks}
-    ordered = sorted(shown, key=lambda severity: -severity.order)
-    return ", ".join(f"{_SIGNS[severity]} {_MEANINGS[severity]}" for severity in ordered)
+    signs = {severity: sign for severity, sign in _SIGNS.items() if severity in shown}
+    return ", ".join(f"{sign} {_MEANINGS[severity]}" for severity, sign in signs.items())
 
 
 def _is_matrix(table: Table) -> bool:

@@ -34,6 +34,8 @@ _MARKED_POINTS = 40
 _WITH_MARKS = (Stroke.MARKED, Stroke.CURVE)
 # A mark's text is 13 pixels high in a plot of about 250.
 _NAME_HEIGHT = 0.055
+# Labels of upright lines that are nearer than this share of the plot's width overlap.
+_NEAR = 0.3
 _LONGEST_NAME = 16
 # The share of a plot's width that a name next to a point takes.
 _NAME_WIDTH = 0.3
@@ -81,7 +83,7 @@ def line_plot(chart: LineChart) -> LinePlot:
 
 def lines_legend(charts: Sequence[LineChart]) -> tuple[tuple[str, str], ...]:
     """Explain the lines of charts next to each other, each once, in the order of the series."""
-    found = {item for chart in charts for item in line_plot(chart).legend}
+    found = dict.fromkeys(item for chart in charts for item in line_plot(chart).legend)
     order = {name: number for number, name in enumerate(charts[0].series)}
     return tuple(sorted(found, key=lambda item: order.get(item[1], len(order))))
 
@@ -178,17 +180,32 @@ def _rule(chart: LineChart, rule: Rule) -> str:
     text = xml_text(rule.label)
     if rule.upright:
         x = at(chart.x, rule.value)
-        side, dx = ("end", -4) if share(chart.x, rule.value) > 0.5 else ("start", 4)
+        part = share(chart.x, rule.value)
+        side, dx = ("end", -4) if part > 0.5 else ("start", 4)
+        dy = 11 + 12 * _label_row(chart, rule)
         return (
             f'<line class="rule" x1="{x}" x2="{x}" y1="0" y2="100%"/>'
-            f'<text class="word" x="{x}" dx="{dx}" y="0" dy="11" text-anchor="{side}">{text}</text>'
+            f'<text class="word" x="{x}" dx="{dx}" y="0" dy="{dy}" text-anchor="{side}">{text}'
+            "</text>"
         )
-    part = 1 - share(chart.y, rule.value)
-    y, dy = percent(part), 12 if part < _NAME_HEIGHT else -5
+    height = 1 - share(chart.y, rule.value)
+    y, dy = percent(height), 12 if height < _NAME_HEIGHT else -5
     return (
         f'<line class="rule" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
         f'<text class="word" x="0" dx="5" y="{y}" dy="{dy}">{text}</text>'
     )
+
+
+def _label_row(chart: LineChart, rule: Rule) -> int:
+    """Return the first row in which the label of an upright line overlaps none of those before."""
+    rows: list[tuple[float, int]] = []
+    for other in (one for one in chart.rules if one.upright):
+        part = share(chart.x, other.value)
+        taken = {row for place, row in rows if abs(place - part) < _NEAR}
+        rows.append((part, next(row for row in range(len(rows) + 1) if row not in taken)))
+        if other is rule:
+            break
+    return rows[-1][1]
 
 
 def _pin(chart: LineChart, pin: Pin) -> str:

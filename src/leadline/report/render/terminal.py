@@ -316,7 +316,7 @@ def _shared_marks(row: Sequence[Cell], marked: Sequence[int]) -> tuple[Mark, ...
     found |= {row[index].marks for index in marked if row[index].marks}
     if len(found) > 1:
         return None
-    common = next(iter(found), ())
+    common = found.pop() if found else ()
     return None if any(mark.severity is Severity.ERROR for mark in common) else common
 
 

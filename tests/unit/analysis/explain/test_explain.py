@@ -39,13 +39,23 @@ from leadline.analysis.explain.facts import (
     UnchangedDespiteRoundTrips,
     Unknown,
 )
-from leadline.analysis.explain.round_trips import count_round_trips
-from leadline.analysis.explain.systems import ReadFrom, SystemFacts, find_pool_facts
+from leadline.analysis.explain.round_trips import count_round_trips, network_time_s
+from leadline.analysis.explain.systems import (
+    ImageObjects,
+    Network,
+    ReadFrom,
+    SystemFacts,
+    find_pool_facts,
+    image_objects,
+)
 from leadline.analysis.verdicts import Verdict
 from leadline.inventory.ceph.reading import cluster_inventory
+from leadline.inventory.ceph.topology import PlacementGroup
 from leadline.inventory.diff import Difference, ceph_differences
+from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.model.io_paths import IoPath
+from leadline.model.placement import count_objects
 from leadline.plan.models import Target
 from leadline.report.pages.comparison.explanations import explanation_text
 
@@ -703,3 +713,73 @@ def test_copies_on_different_hosts_may_share_a_zone() -> None:
     assert after is not None
     assert (before.apart, before.places, after.apart) == (False, 3, True)
     assert count_round_trips(Op.WRITE, before).least == 0
+
+
+def test_the_objects_of_an_image_weigh_its_placement_groups() -> None:
+    multi = cluster_inventory(recorded("ceph-multi-az"))
+    pool = next(pool for pool in multi.pools if pool.name == "rbd_r3")
+    # One OSD of each zone, each first in a third of the placement groups.
+    osds = {osd.at("zone"): osd.id for osd in multi.osds}
+    zones = sorted(zone for zone in osds if zone is not None)
+    turned = [zones[turn:] + zones[:turn] for turn in range(3)]
+    groups = {
+        pool.id: [
+            PlacementGroup(
+                number=f"{pg:x}",
+                acting=tuple(osds[zone] for zone in turned[pg % 3]),
+                primary=osds[turned[pg % 3][0]],
+            )
+            for pg in range(pool.pg_num)
+        ]
+    }
+    image = ImageObjects(prefix="rbd_data.10ab", count=16)
+    general, own = (
+        find_pool_facts(
+            multi, pool_target("rbd_r3"), groups=groups, client={"zone": zones[0]}, image=one
+        )
+        for one in (None, image)
+    )
+    assert general is not None
+    assert own is not None
+    assert (general.objects, own.objects) == (None, 16)
+    pgs = count_objects(image.names(), pool.pg_num)
+    local = sum(count for pg, count in pgs.items() if pg % 3 == 0) / 16
+    assert local not in (0, 1 / 3)
+    trip = Network.uniform(1e-3)
+    exact = network_time_s(Op.READ, own, trip, objects=16)
+    assert (exact.low, exact.value, exact.high) == pytest.approx((1e-3 * (1 - local),) * 3)
+    # Half of the objects are a sample of them; any others one of the pool's placement groups.
+    half = network_time_s(Op.READ, own, trip, objects=8)
+    average = network_time_s(Op.READ, general, trip, objects=16)
+    assert half.low < exact.value < half.high
+    assert average.value == pytest.approx(1e-3 * 2 / 3, rel=0.02)
+    assert average.low < exact.value < average.high
+
+
+@pytest.mark.parametrize(
+    ("facts", "count"),
+    [
+        ({}, 16),
+        ({"size_bytes": str(63 << 20)}, 16),
+        ({"size_bytes": str(64 << 30)}, None),
+        ({"block_name_prefix": ""}, None),
+        ({"namespace": "own"}, None),
+        ({"object_size_bytes": "0"}, None),
+        ({"size_bytes": "much"}, None),
+    ],
+)
+def test_the_objects_of_an_image(facts: dict[str, str], count: int | None) -> None:
+    known = {"size_bytes": str(64 << 20), "object_size_bytes": str(4 << 20)}
+    image = Layer(
+        kind=LayerKind.IMAGE,
+        name="rep3/image",
+        facts={"block_name_prefix": "rbd_data.10ab", **known, **facts},
+    )
+    found = image_objects([image, Layer(kind=LayerKind.POOL, name="rep3")])
+    assert (found.count if found else None) == count
+    if found:
+        assert [*found.names()][1] == "rbd_data.10ab.0000000000000001"
+
+
+def test_no_image_has_no_objects() -> None:
+    assert image_objects([]) is None

@@ -10,12 +10,23 @@ import pytest
 from compared_cells import erasure, replicated
 
 from leadline.analysis.explain.systems import Network
-from leadline.analysis.predict.system import System, bound_of, system_of, systems_of_dumps
+from leadline.analysis.predict.system import (
+    System,
+    bound_of,
+    creation_bound,
+    receive_bound,
+    system_of,
+    systems_of_dumps,
+)
+from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.inventory.ceph.model import PoolType
 from leadline.metrics import Metric, Op
 from leadline.model.bounds import Medium, Station
 from tests.conftest import unpack
+from tests.golden.archive_builder import host
+from tests.unit.analysis.layers.layer_archives import lines, machine
+from tests.unit.audit.audit_archives import Stored, build, cell
 
 RECORDED = Path(__file__).parents[3] / "recorded"
 LEVELS = {"qd1": 1, "qd4": 4, "qd8": 8, "qd32": 32}
@@ -156,24 +167,23 @@ def test_nothing_known_bounds_nothing() -> None:
     assert dark.floor_of is Station.OSD_CPU
 
 
-def test_metadata_and_streams_have_one_thread_each() -> None:
-    files = bound_of(replace(NVME, ranks=1), Op.WRITE, 4096, metadata=True)
-    assert files.capacity_of in (Station.MDS, Station.OSD_CPU)
-    assert bound_of(replace(NVME, ranks=1, osd_cores=64.0), Op.READ, 4096, metadata=True) == (
-        replace(
-            bound_of(replace(NVME, osd_cores=64.0), Op.READ, 4096),
-            capacity_iops=pytest.approx(100_000),
-            capacity_of=Station.MDS,
-        )
-    )
-    stream = replace(System(), record_bytes=131072)
-    records = bound_of(stream, Op.WRITE, None, receives=True)
-    assert records.capacity_of is Station.RECEIVE
-    assert records.capacity_iops is not None
-    larger = bound_of(replace(stream, record_bytes=1 << 20), Op.WRITE, None, receives=True)
-    assert larger.capacity_iops is not None
-    # Fewer records, and more bytes of them.
-    assert larger.capacity_iops < records.capacity_iops < 8 * larger.capacity_iops
+def test_files_are_created_by_the_ranks_of_their_cephfs() -> None:
+    found = {system.target: system for system in systems_of_dumps(dumps("ceph-multi-az"))}
+    assert {name for name, system in found.items() if system.ranks} == {"cephfs_r3", "cephfs_r2"}
+    files = creation_bound(found["cephfs_r3"])
+    assert (files.capacity_of, files.capacity_iops) == (Station.MDS, pytest.approx(100_000))
+    # Neither OSDs nor round trips: a client need not wait, and no data is written.
+    assert (files.floor_s, files.io_bytes, files.capacity_bps) == (None, None, None)
+    assert creation_bound(found["rbd_r3"]).capacity_iops is None
+
+
+def test_a_stream_is_received_by_one_thread() -> None:
+    small, large = (receive_bound(System(record_bytes=size)) for size in (8192, 1 << 20))
+    assert small.capacity_of is large.capacity_of is Station.RECEIVE
+    assert small.capacity_bps is not None
+    assert large.capacity_bps is not None
+    assert small.capacity_bps < large.capacity_bps
+    assert receive_bound(System()).capacity_iops is None
 
 
 def test_polled_cores_bound_a_target_without_a_pool() -> None:
@@ -182,3 +192,29 @@ def test_polled_cores_bound_a_target_without_a_pool() -> None:
     # 102,000 random reads a second were published of a Mayastor volume with two cores.
     assert bound.capacity_iops is not None
     assert bound.capacity_iops > 102_000
+
+
+@pytest.mark.parametrize(
+    ("url", "roles", "bound_bps"),
+    [
+        ("rbd:pool", ("client",), 1.25e9),
+        ("rbd:pool", ("client", "storage"), None),  # an OSD of the client's own host
+        ("dir:/mnt/disk", ("client",), None),
+        ("zfs:tank", ("client",), None),
+        ("zfs+rbd:pool", ("client",), None),  # may be compressed, or cached
+    ],
+)
+def test_the_link_of_a_client_bounds_what_must_cross_it(
+    tmp_path: Path, url: str, roles: tuple[str, ...], bound_bps: float | None
+) -> None:
+    found = build(tmp_path, {"a": (cell(), [Stored()])})
+    (target,) = found.plan.targets
+    plan = found.plan.model_copy(update={"targets": (target.model_copy(update={"url": url}),)})
+    (tmp_path / layout.PLAN).write_bytes(layout.encode(plan))
+    physical = host(plan).model_copy(update={"virtualization": "none"})
+    layout.make_folders(tmp_path / layout.INVENTORY)
+    (tmp_path / layout.INVENTORY / "001-start.json").write_bytes(layout.encode(physical))
+    sample = machine(1.0, {}) | {"roles": list(roles), "links_bps": {"eth0": 1.25e9}}
+    sample["interfaces"] = {"eth0": [1, 1, 0, 0, 1, 1, 0, 0]}
+    lines(found.trial_folders[0], layout.RESOURCES, [sample])
+    assert system_of(Run(tmp_path), target.name).client_link_bps == bound_bps

@@ -14,6 +14,7 @@ from leadline.analysis.predict.facts import ForecastError, LeftOut, Refusal, Shi
 from leadline.analysis.predict.validate import (
     Attempt,
     MeasuredCurve,
+    error_by_repeats,
     forecast_errors,
     leave_levels,
     validate,
@@ -186,3 +187,15 @@ def test_zones_that_were_moved_apart() -> None:
     assert rates.cells == latencies.cells == 9
     assert rates.mean < 0.12
     assert rates.coverage >= 0.75
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5, 10])
+def test_repeats_leave_an_error_to_a_perfect_forecast(repeats: int) -> None:
+    generator = np.random.default_rng(repeats)
+    cells = [tuple(generator.normal(1000, 80, repeats)) for _ in range(4000)]
+    off = [abs(float(np.median(cell)) / 1000 - 1) for cell in cells]
+    assert error_by_repeats(cells) == pytest.approx(np.mean(off), rel=0.06)
+
+
+def test_single_trials_do_not_show_their_scatter() -> None:
+    assert error_by_repeats([(1000.0,), ()]) is None

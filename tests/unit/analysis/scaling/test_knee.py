@@ -158,6 +158,7 @@ def test_a_refused_latency_leaves_the_throughput() -> None:
     assert not found.left_out
 
 
+@pytest.mark.thorough
 def test_saturation_and_knee_are_right_as_often_as_they_say() -> None:
     """Sixty noisy sweeps of a limit at 16: the interval of the knee holds it."""
     held = saturated = 0

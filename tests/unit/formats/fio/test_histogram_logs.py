@@ -14,9 +14,11 @@ from leadline.formats.fio.histogram_logs import (
     bucket_value,
     is_bound,
     parse_histogram_log,
+    parse_latency_rows,
 )
 from leadline.formats.result import FormatError
 from leadline.metrics import Op
+from leadline.stats.histogram import LatencyHistogram
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "recorded" / "imports" / "fio-log"
@@ -123,3 +125,17 @@ def test_nothing_but_a_format_error_is_raised(
     with contextlib.suppress(FormatError):
         for histogram in parse_histogram_log("h", content).histograms.values():
             assert histogram.count >= 0
+
+
+def test_the_rows_add_up_to_the_whole_log() -> None:
+    whole = parse_histogram_log("log", FIO_3)
+    found = list(parse_latency_rows("log", FIO_3))
+    assert max(row.at_s for row in found) == whole.span_s
+    for op, histogram in whole.histograms.items():
+        mine = [row.histogram for row in found if row.op is op]
+        assert LatencyHistogram.merged(mine) == histogram
+
+
+def test_a_row_that_is_cut_is_refused() -> None:
+    with pytest.raises(FormatError, match="ends within a row"):
+        list(parse_latency_rows("log", FIO_3[:-10]))

@@ -192,3 +192,11 @@ def test_a_log_as_fio_writes_it_is_read_as_one_with_other_blanks(
 def test_a_plain_log_with_a_line_that_is_none_names_it() -> None:
     with pytest.raises(FormatError, match="line 2"):
         parse_iops_log("1000, 5, 0, 0, 0\n2000, 5, 3, 0, 0\n3000, 5, 0, 0, 0\n")
+
+
+@pytest.mark.parametrize("suffix", ["", " "])  # as fio writes it, and line by line
+def test_times_since_1970_are_counted_from_a_second_before_the_first_line(suffix: str) -> None:
+    start_ms = 1_795_735_173_156
+    lines = [f"{start_ms + 1000 * second}, {100 * second}, 0, 0, 0{suffix}" for second in (1, 2, 4)]
+    found = parse_iops_log("\n".join(lines) + "\n")[Op.READ]
+    assert found == (Window(1.0, 100.0), Window(2.0, 200.0), Window(4.0, 400.0))

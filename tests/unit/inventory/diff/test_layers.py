@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 
 from leadline.analysis.explain.effects import find_effects
-from leadline.formats.zfs.status import Property
+from leadline.formats.zfs.status import Property, VdevGroup, VdevStatus
 from leadline.inventory.diff import Below, Differing, layer_differences, zfs_differences
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.inventory.zfs import (
@@ -166,6 +166,42 @@ def test_a_pool_that_is_full_and_lacks_a_disk() -> None:
         "zpools.t.fill": ("below 50 %", "from 90 % on"),
     }
     assert all(find_effects(one) for one in found.differences)
+
+
+def vdevs(*groups: VdevGroup) -> tuple[VdevStatus, ...]:
+    """A pool with a disk in each group."""
+    rows = (("p", 0, VdevGroup.DATA), *((f"sd{group}", 1, group) for group in groups))
+    return tuple(
+        VdevStatus(name=name, state="ONLINE", depth=depth, group=group, note="")
+        for name, depth, group in rows
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "ops"),
+    [
+        (VdevGroup.LOG, {Op.WRITE, Op.TRIM, Op.TOTAL}),
+        (VdevGroup.CACHE, {Op.READ, Op.TOTAL}),
+        (VdevGroup.SPECIAL, set(Op)),
+        (VdevGroup.DEDUP, {Op.WRITE, Op.TRIM, Op.TOTAL}),
+    ],
+)
+def test_a_log_a_cache_and_special_vdevs_differ_by_themselves(
+    group: VdevGroup, ops: set[Op]
+) -> None:
+    plain = replace(zfs(), pool=ZfsPool(name="p", vdevs=vdevs(VdevGroup.DATA)))
+    more = replace(zfs(), pool=ZfsPool(name="p", vdevs=vdevs(VdevGroup.DATA, group)))
+    found = zfs_differences({"t": (below(inventory=plain), below(inventory=more))})
+    assert told(found) == {f"zpools.t.{group.value}": ("none", "1 x disk")}
+    (effect,) = find_effects(found.differences[0])
+    assert effect.ops == ops
+    assert not effect.weak
+
+
+def test_vdevs_with_other_blocks_than_the_pool_asks_for() -> None:
+    mixed = replace(zfs(), pool=ZfsPool(name="p", ashift=12, vdev_ashifts=(9, 12)))
+    found = zfs_differences({"t": (below(inventory=zfs()), below(inventory=mixed))})
+    assert told(found)["zpools.t.ashift"] == ("12", "9, 12")
 
 
 def test_without_zfs_on_one_side_its_properties_are_not_compared() -> None:

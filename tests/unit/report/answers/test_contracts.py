@@ -36,6 +36,7 @@ from leadline.plan.target_url import VolumeMode
 from leadline.planning.draft import Draft, DraftTarget, LeftOut, Load
 from leadline.report.answers import run as contracts
 from leadline.report.answers.comparison import compare_output
+from leadline.report.answers.drill import drill_output
 from leadline.report.answers.gate import gate_output
 from leadline.report.answers.history import HistoryAskedOutput, history_output
 from leadline.report.answers.layers import layers_output
@@ -44,6 +45,7 @@ from leadline.report.answers.predict import predict_output
 from leadline.report.answers.ranking import rank_output, recommend_output
 from leadline.report.answers.scaling import scale_output
 from leadline.report.answers.schemas import SCHEMAS
+from leadline.report.answers.settings import settings_output
 from leadline.report.answers.site import SiteOutput, site_comparison, site_run
 from leadline.report.answers.systems import (
     LabOutput,
@@ -53,7 +55,9 @@ from leadline.report.answers.systems import (
     plan_output,
 )
 from leadline.run_index import read_archive
+from tests.unit.analysis.drilled import drilled_cell
 from tests.unit.analysis.layers.streams import stack, stream_run
+from tests.unit.analysis.settings_runs import some_study
 from tests.unit.inventory.conftest import dumps_of
 from tests.unit.recorded_placements import erasure_placements
 from tests.unit.report.pages.predictions import against
@@ -79,7 +83,9 @@ def _indexed(run: Run) -> HistoryRun:
 
 
 @pytest.fixture(scope="module")
-def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
+def outputs(
+    run: Run, layers: Run, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, BaseModel]:
     findings = some_findings()
     cells = figures(run, findings)
     ranking = rank(run, cells, every_rate(run, cells))
@@ -88,6 +94,7 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
         "audit": contracts.audit_output(run, findings),
         "check": contracts.check_output(run.plan),
         "compare": compare_output(compare(*sides, by=By.RUN), "the same"),
+        "drill": drill_output("r", [drilled_cell()]),
         "gate": gate_output(
             decide(
                 Policy.model_validate({"rules": [{"limit": "iops < -10%"}]}),
@@ -153,6 +160,7 @@ def outputs(run: Run, layers: Run) -> dict[str, BaseModel]:
         "scale": scale_output(
             study([run], lambda one: (cells, findings), limit=parse_latency_limit("p99<5ms"))
         ),
+        "settings": settings_output(some_study(tmp_path_factory.mktemp("settings"))),
         "show": contracts.show_output(run, cells, findings, trials=True),
         "site": SiteOutput(
             band=0.05,

@@ -8,13 +8,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from leadline.analysis.predict.facts import Layer, LeftOut, Refusal, Station
-from leadline.analysis.predict.prediction import Prediction
-from leadline.metrics import Metric
+from leadline.analysis.predict.facts import Bound, Forecast, Layer, LeftOut, Refusal, Station
+from leadline.analysis.predict.prediction import CurveForecast, Prediction
+from leadline.metrics import Metric, Op
 from leadline.report.document import DeltaChart, Document, LineChart, Section, Table, Tiles
 from leadline.report.pages.predict import words
 from leadline.report.pages.predict.charts import change_panels, curve_panels
-from leadline.report.pages.predict.page import predict_document, predict_headline
+from leadline.report.pages.predict.page import predict_document
+from leadline.report.pages.predict.summary import predict_headline
 from leadline.report.render import html, terminal
 from tests.unit.report.pages.predictions import (
     CHANGES,
@@ -213,3 +214,29 @@ def test_terminal(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert CHANGES[0] in text
     check(f"predict-{width}.txt", text)
+
+
+def test_streams_have_a_table_of_their_own() -> None:
+    """A stream has a bandwidth, which is shown whichever metric of the others is chosen."""
+    bound = Bound(
+        capacity_iops=1000.0, capacity_of=Station.RECEIVE, floor_s=None, floor_of=None,
+        io_bytes=float(1 << 20),
+    )  # fmt: skip
+    one = Forecast(
+        target="tank", workload="receive", level="", op=Op.WRITE, in_flight=None,
+        layer=Layer.BOUNDS, measured={Metric.BANDWIDTH: 500 * 2.0**20}, bound_now=bound,
+        bound=bound, refusals=(Refusal.NO_BLOCKS,),
+    )  # fmt: skip
+    stream = CurveForecast(target="tank", workload="receive", op=Op.WRITE, levels=(one,))
+    made = as_it_is()
+    document = predict_document(replace(made, curves=(*made.curves, stream)))
+    (row,) = rows(document, "forecast-bandwidth")
+    assert (row["target"], row["measured"]) == ("tank", "500")
+    assert row["90 % interval, or bound"] == "≤ 1,000"
+    for metric in ("iops", "latency-mean"):
+        assert "tank" not in {found["target"] for found in rows(document, f"forecast-{metric}")}
+    *_, last = rows(document, "bounds-table")
+    assert (last["capacity"], last["bandwidth"], last["of"]) == ("1,000", "1,000", "zfs receive")
+    console = Console(file=io.StringIO(), width=140)
+    terminal.render(console, document)
+    assert "tank" in console.file.getvalue()  # type: ignore[attr-defined]

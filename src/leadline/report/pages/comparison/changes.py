@@ -181,7 +181,7 @@ def _value_columns(
 ) -> list[_ColumnOf]:
     """Show the figures of both systems, with their intervals unless `brief`."""
     metrics = {cell.metric for cell in cells}
-    unit = _UNITS.get(next(iter(metrics)), "") if len(metrics) == 1 else ""
+    unit = _UNITS.get(metrics.pop(), "") if len(metrics) == 1 else ""
     figures = [figure for cell in cells for figure in (cell.baseline, cell.candidate) if figure]
     bounded = not brief and any(figure.interval for figure in figures)
     columns: list[_ColumnOf] = []

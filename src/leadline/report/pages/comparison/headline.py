@@ -261,7 +261,7 @@ def alike_text(comparison: Comparison, *, intervals: bool = False) -> str:
     texts = listed(
         f"{part.noun} {span}{bound}" for part, span, bound in zip(parts, spans, bounds, strict=True)
     )
-    word = next(iter(words))[parts[0].direction is not Verdict.WORSE]
+    word = words.pop()[parts[0].direction is not Verdict.WORSE]
     names = system_names(comparison)
     rest = f"{word}{' overall' if overall else ''}{basis_text(parts)}"
     return f"{names[1]} vs {names[0]}: {texts} {rest}."
@@ -339,7 +339,7 @@ def leading_reasons(cells: Iterable[ComparedCell]) -> list[str]:
 
 def _nothing_in_common(comparison: Comparison) -> str:
     base, other = system_names(comparison)
-    shared = {cell.target for cell in comparison.cells}
+    shared = dict.fromkeys(cell.target for cell in comparison.cells)
     if shared:
         names = listed(map(short, shared), 3)
         return f"Nothing can be compared: {base} and {other} share {names}, but no workload on it."

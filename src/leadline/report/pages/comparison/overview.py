@@ -204,8 +204,8 @@ def _warnings(cell: ComparedCell) -> set[str]:
 
 def _severity(cell: ComparedCell) -> Severity | None:
     figures = (figure for figure in (cell.baseline, cell.candidate) if figure)
-    found = {figure.severity for figure in figures} - {None, Severity.INFO}
-    return Severity.ERROR if Severity.ERROR in found else next(iter(found), None)
+    found = {figure.severity for figure in figures}
+    return next((worst for worst in (Severity.ERROR, Severity.WARNING) if worst in found), None)
 
 
 # --- changes ------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ REFUSALS = {
     Refusal.LIMIT_CHANGES: "another station limits the rate after the change",
     Refusal.BEYOND_RANGE: "the load is beyond the validated range of the measured levels",
     Refusal.BLOCK_SIZE: "the block size changes by more than 4 times",
+    Refusal.NO_BLOCKS: "the work is no I/O of blocks: files are created, or a stream is received",
     Refusal.MEDIA: "the change is to other media",
     Refusal.POOL_UNKNOWN: "the pool of the target is unknown",
     Refusal.NETWORK_UNKNOWN: "the round trips between places are unknown",
@@ -76,6 +77,7 @@ REMEDIES = {
     Refusal.LIMIT_CHANGES: "Measure the changed system; the bounds hold.",
     Refusal.BEYOND_RANGE: "Measure a level near the requested load.",
     Refusal.BLOCK_SIZE: "Measure the block size.",
+    Refusal.NO_BLOCKS: "No model is calibrated for it; `leadline show` has what was measured.",
     Refusal.MEDIA: "Measure on the other media.",
     Refusal.POOL_UNKNOWN: "Name the cluster in the plan, or import facts with --inventory.",
     Refusal.NETWORK_UNKNOWN: "State them: `--set inter_zone_rtt=1ms`.",
@@ -140,6 +142,13 @@ def refusal_lines(forecasts: Sequence[Forecast]) -> list[tuple[Refusal, int]]:
     return Counter(reason for one in forecasts for reason in one.refusals).most_common()
 
 
+def rate_of(forecast: Forecast) -> Metric:
+    """Return the rate of a cell: the bandwidth of a stream, else IOPS."""
+    bound = forecast.bound
+    received = bound is not None and bound.capacity_of is Station.RECEIVE
+    return Metric.BANDWIDTH if received else Metric.IOPS
+
+
 def most_text(bound: Bound | None, in_flight: int | None, metric: Metric) -> str:
     """Format what no result can pass: `≤ 12,300`, `≥ 1.2 ms`; empty where unknown. Percentiles
     have no bound."""
@@ -148,6 +157,8 @@ def most_text(bound: Bound | None, in_flight: int | None, metric: Metric) -> str
     if metric is Metric.IOPS:
         most = bound.most_iops(in_flight)
         return "" if most is None else f"≤ {value_text(metric, most)}"
+    if metric is Metric.BANDWIDTH and bound.capacity_bps is not None:
+        return f"≤ {value_text(metric, bound.capacity_bps)}"
     if metric is Metric.LATENCY_MEAN and bound.floor_s:
         return f"≥ {value_text(metric, bound.floor_s)}"
     return ""

@@ -30,6 +30,7 @@ from leadline.report.document import (
 from leadline.report.marks import Marks
 from leadline.report.pages.comparison.charts import unstable_text
 from leadline.report.pages.comparison.headline import key_finding
+from leadline.report.pages.drill import drill_sections
 from leadline.report.pages.layers import layers_of_page
 from leadline.report.pages.ranking import ranking_headline
 from leadline.report.pages.redactions import redaction_sections
@@ -153,6 +154,7 @@ def run_document(
             front=front,
             sections=(
                 *first,
+                *drill_sections(run),
                 *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
                 *(scorecard_sections(run, figures) if charts else ()),
                 *_folded(comparison_sections(comparisons, marks), when=not charts),

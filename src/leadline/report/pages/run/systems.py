@@ -286,7 +286,7 @@ def _pool(pool: ZfsPool) -> Iterable[tuple[str, str]]:
     texts = (
         ("version", pool.version),
         ("health", pool.health),
-        ("ashift", "" if pool.ashift is None else f"{pool.ashift} ({1 << pool.ashift} bytes)"),
+        ("ashift", ", ".join(f"{ashift} ({1 << ashift} bytes)" for ashift in pool.ashifts)),
         ("size", "" if pool.size_bytes is None else format_size(pool.size_bytes)),
         ("used", "" if pool.capacity_share is None else percent(pool.capacity_share)),
         (

@@ -1,0 +1,1 @@
+"""What each setting of a run buys, and what it costs."""

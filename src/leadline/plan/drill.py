@@ -1,0 +1,79 @@
+"""A drill: an event in the middle of every trial of a plan, undone while the trial runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from leadline.units import parse_duration
+
+# The rate before the event has a mean and a standard deviation of so many seconds at least.
+FEWEST_BEFORE_S = 5.0
+
+_Duration = Annotated[float, BeforeValidator(parse_duration)]
+_Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x20\x7f/]+$")]
+_Shell = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00\n\r]+$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DrillCommand(_Model):
+    """Lines for `sh -c`: `begin` starts the event, `end` undoes it and may run twice. Each may take
+    `within`. They run in `folder`, that of the plan."""
+
+    begin: _Shell
+    end: _Shell
+    within: _Duration = Field(default=60.0, gt=0, le=3600)
+    folder: str = ""
+
+
+class DrillEvent(_Model):
+    """One event. In a lab: `stop_osd` by number, `stop_host` and `stop_zone` by name kill the OSDs
+    there, `lose_link` drops every packet between two zones or racks. On any system: `command`."""
+
+    stop_osd: int | None = Field(default=None, ge=0, exclude_if=lambda given: given is None)
+    stop_host: _Name | None = Field(default=None, exclude_if=lambda given: given is None)
+    stop_zone: _Name | None = Field(default=None, exclude_if=lambda given: given is None)
+    lose_link: tuple[_Name, _Name] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
+    command: DrillCommand | None = Field(default=None, exclude_if=lambda given: given is None)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        kinds = tuple(type(self).model_fields)
+        if sum(getattr(self, kind) is not None for kind in kinds) != 1:
+            raise ValueError(f"needs exactly one of {', '.join(kinds)}")
+        return self
+
+    @property
+    def in_lab(self) -> bool:
+        """Whether only a lab has such an event."""
+        return self.command is None
+
+    def __str__(self) -> str:
+        if self.command is not None:
+            return f"command: {self.command.begin}"
+        if self.stop_osd is not None:
+            return f"stop osd.{self.stop_osd}"
+        if self.lose_link is not None:
+            return f"lose the link {' - '.join(self.lose_link)}"
+        kind = "host" if self.stop_host is not None else "zone"
+        return f"stop {kind} {self.stop_host or self.stop_zone}"
+
+
+class Drill(_Model):
+    """The event begins `after` so many seconds of measured I/O and is undone when it `lasts` so
+    long."""
+
+    after: _Duration = Field(ge=FEWEST_BEFORE_S, le=86400)
+    lasts: _Duration = Field(gt=0, le=86400)
+    event: DrillEvent
+
+    @property
+    def end_s(self) -> float:
+        """When the event is undone, in seconds of measured I/O."""
+        return self.after + self.lasts

@@ -1,0 +1,1 @@
+"""Settings of systems under test: read, applied, read back, and restored."""

@@ -1,0 +1,74 @@
+"""`leadline settings`: what each setting of a run buys and costs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from leadline.archive.reader import Run
+from tests.cli.conftest import Leadline, answer, refused
+from tests.golden.archive_builder import make_run, plan_with_settings, small_plan
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run whose states all have the same figures; one has no completed trial of a workload."""
+    return make_run(
+        tmp_path / "runs",
+        plan_with_settings(),
+        fails=lambda target, workload, block: (
+            (target, workload) == ("disk mode=other", "randread-4k-qd1")
+        ),
+    )
+
+
+def test_text_json_and_page_have_the_same_answer(
+    run: Run, leadline: Leadline, tmp_path: Path
+) -> None:
+    found = answer(leadline("settings", run.id, "--format", "json"))
+    assert found["schema"] == "leadline/settings/1"
+    assert (found["run"], found["design"], found["asked"]) == (run.id, "one-at-a-time", None)
+    assert [state["state"] for state in found["states"]] == ["mode=same", "mode=other"]
+    same, other = found["states"]
+    assert same["targets"] == {"disk": "disk mode=same"}
+    assert same["rate"]["verdict"] == "same"
+    assert not same["gains"]
+    assert other["objections"] == ["incomplete"]
+    assert {cell["code"] for cell in other["refused"]} == {"target-gone"}
+    assert found["recommended"] is None
+    for form in ("text", "markdown"):
+        said = leadline("settings", run.id, "--format", form)
+        assert said.status == 0
+        assert found["headline"] in " ".join(said.out.split())
+    assert "Method" in leadline("settings", "--details").out
+    page = tmp_path / "settings.html"
+    assert leadline("settings", "-o", page).status == 0
+    assert found["headline"] in page.read_text("utf-8")
+
+
+def test_the_page_is_verified_against_its_archive(
+    run: Run, leadline: Leadline, tmp_path: Path
+) -> None:
+    page = tmp_path / "settings.html"
+    assert leadline("settings", run.id, "--band", "7%", "-o", page).status == 0
+    said = leadline("verify", page)
+    assert said.status == 0, said.out
+    assert re.search(r"settings\.html: [1-9]\d+ numbers checked", said.out)
+    text = page.read_text("utf-8")
+    page.write_text(text.replace(f"run {run.id}", "run of yesterday", 1), "utf-8")
+    assert leadline("verify", page).status == 1
+
+
+def test_a_run_that_tried_no_settings(leadline: Leadline, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs", small_plan(("disk",)), run_id="plain")
+    shown = refused(leadline("settings", "plain"), 6, "not-comparable")
+    assert "run plain tried no settings" in shown
+
+
+def test_a_page_is_not_overwritten(run: Run, leadline: Leadline, tmp_path: Path) -> None:
+    page = tmp_path / "settings.html"
+    page.write_text("mine")
+    refused(leadline("settings", "-o", page), 2, "output-unwritable")
+    assert page.read_text() == "mine"
