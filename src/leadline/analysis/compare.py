@@ -13,7 +13,7 @@ from leadline.analysis.overall import overall_effects
 from leadline.analysis.samples import Samples, merge_samples
 from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, usual_rate, workload_differences
-from leadline.metrics import MARGIN, Metric, Op
+from leadline.metrics import IO_METRICS, MARGIN, Metric, Op
 from leadline.plan.models import Workload
 
 _Key = tuple[str, str, Op | None]
@@ -88,7 +88,7 @@ def paired_samples(
     baseline: Side,
     candidate: Side,
     *,
-    metrics: Sequence[Metric] = tuple(Metric),
+    metrics: Sequence[Metric] = IO_METRICS,
     primary: Sequence[Selector] = (),
 ) -> list[PairedCell]:
     """Return each cell of both systems without its judgement, and the samples to judge."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.analysis.compare import compare
+from leadline.analysis.compare import compare, paired_samples
 from leadline.analysis.comparison import By, Comparison, within_run
 from leadline.analysis.figures import Absence, CellFigure, figures
 from leadline.analysis.limits import check_limits, parse_limit
@@ -178,6 +178,9 @@ def test_a_comparison_tests_costs_apart_from_the_rates(tmp_path: Path) -> None:
     assert spent.judgement.ratio == pytest.approx(2.0, rel=0.02)
     assert spent.judgement.interval is not None
     assert by_metric[Metric.CLIENT_CPU].verdict is not Verdict.WORSE
+    # A look at a running study tests the same family as the comparison afterwards.
+    pairs = paired_samples(comparison.baseline, comparison.candidate)
+    assert len(pairs) == len(comparison.cells)
     alone = compared(run, *IO_METRICS)
     assert alone.costs == ()
     assert [one.judgement for one in alone.cells] == [one.judgement for one in comparison.cells]

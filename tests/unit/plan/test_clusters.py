@@ -153,3 +153,39 @@ def test_what_is_left_out_takes_its_trials_along_and_nothing_else(tmp_path: Path
     assert order(left) == kept
     assert [trial.position for trial in left.trials] == list(range(len(left.trials)))
     assert len({trial.id for trial in left.trials}) == len(left.trials)
+
+
+PROMETHEUS = "prometheus: {url: 'http://p:9090', token_file: token, instances: 'ceph-.*'}"
+SOURCES = "clusters: {{a: {{{cluster}}}}}\ntargets: [rbd:p]\nprofile: quick\nseed: 1\n"
+
+
+def test_a_source_of_the_storages_counters_is_read_again_from_the_archive(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, SOURCES.format(cluster=f"ceph_conf: /c, {PROMETHEUS}"))
+    found = plan.cluster("a").prometheus
+    assert found is not None
+    assert (found.token_file, found.instances) == (str(tmp_path / "token"), "ceph-.*")
+    assert "rook-ceph" in found.namespaces
+    assert Plan.model_validate_json(plan.model_dump_json(by_alias=True)) == plan
+    plan = loaded(tmp_path, SOURCES.format(cluster="ceph_conf: /c, hosts: [s1, root@s2]"))
+    assert plan.cluster("a").hosts == ("s1", "root@s2")
+    assert Plan.model_validate_json(plan.model_dump_json(by_alias=True)) == plan
+    plain = loaded(tmp_path, SOURCES.format(cluster="ceph_conf: /c"))
+    assert not {"hosts", "prometheus"} & plain.model_dump(mode="json")["clusters"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"),
+    [
+        (f"lab: x, {PROMETHEUS}", "prometheus is for other clusters"),
+        ("lab: x, hosts: [s1]", "hosts is for other clusters"),
+        (f"ceph_conf: /c, hosts: [s1], {PROMETHEUS}", "one of prometheus and hosts"),
+        ("kubernetes: , hosts: [s1]", "hosts belong to ceph_conf"),
+        ("ceph_conf: /c, hosts: [s1, s1]", "named twice"),
+        ("ceph_conf: /c, hosts: ['-oProxyCommand=x']", "is no name of a host"),
+        ("ceph_conf: /c, prometheus: {url: 'p:9090'}", "is no address"),
+        ("ceph_conf: /c, prometheus: {url: 'http://u:secret@p'}", "has a password"),
+        ("ceph_conf: /c, prometheus: {url: 'http://p', instance: x}", "instances"),
+    ],
+)
+def test_faults_of_sources(tmp_path: Path, cluster: str, expected: str) -> None:
+    assert expected in faults(tmp_path, SOURCES.format(cluster=cluster))
