@@ -227,7 +227,7 @@ def holds(pair: Pair, found: Judgement, band: float) -> None:
     inside = low >= (1 - band) / slack and high <= (1 + band) * slack
     if found.verdict in MIRRORED:
         assert above or below
-        assert above is ((found.verdict is Verdict.BETTER) is not pair.metric.is_latency)
+        assert above is ((found.verdict is Verdict.BETTER) is not pair.metric.lower_is_better)
         assert found.p_adjusted is None or found.p_adjusted <= 0.05
     elif found.verdict is Verdict.SAME:
         assert inside
