@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo       two real Ceph clusters, compared, and one forecast from the other, in seven minutes"
 	@echo "make test       every test that fits in ten minutes, real fio, Ceph and a browser included"
-	@echo "make test-thorough  properties, simulations and adversaries in large numbers"
+	@echo "make test-thorough  simulations and adversaries in large numbers"
 	@echo "make test-slow  slower tests of devices, folders and hosts, without a cluster"
 	@echo "make test-ceph  slower tests of real Ceph: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
@@ -40,13 +40,12 @@ test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real
 
 # The files of long tests: to collect all tests takes each worker many seconds of processor time.
-THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|^@given|TEMPLATES' --include='test_*.py' tests))
+THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|TEMPLATES' --include='test_*.py' tests))
 SLOW = $(sort $(shell grep -rl 'mark\.slow' --include='test_*.py' tests))
 
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest --hypothesis-profile=thorough -n 2 --dist loadfile \
-		-m "(thorough or hypothesis) and not deep" $(THOROUGH)
+	uv run --frozen pytest -n 2 --dist loadfile -m "thorough and not deep" $(THOROUGH)
 
 # Those that need no cluster. The other slow tests are those of `test-ceph`.
 WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \

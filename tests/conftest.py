@@ -26,10 +26,8 @@ RECORDED = ROOT / "tests" / "recorded" / "quick"
 SHARED = ROOT.parent / "shared"
 
 # The machine is shared and noisy: a slow example is no failure. The same examples on every machine:
-# what CI says of a change is then about the change. `make test-thorough` has more of them, and
-# `make test-deep` seeks new ones.
+# what CI says of a change is then about the change. `make test-deep` seeks new ones.
 settings.register_profile("leadline", deadline=None, max_examples=20, derandomize=True)
-settings.register_profile("thorough", deadline=None, max_examples=60, derandomize=True)
 settings.register_profile("seeking", deadline=None, max_examples=2000)
 settings.load_profile("leadline")
 
