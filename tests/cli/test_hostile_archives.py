@@ -42,7 +42,7 @@ def _ends() -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, too_long)
     # Again and again: what it raises may be told as a bug of ours, and the next verb waits, too.
-    signal.setitimer(signal.ITIMER_REAL, 60, 2)
+    signal.setitimer(signal.ITIMER_REAL, 600, 2)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
