@@ -104,7 +104,7 @@ def test_a_field_that_cannot_be_changed_is_refused_before_the_run(
         ({**field("a", 1)["kubernetes"], "kind": "Engine"}, "the cluster serves no Engine"),
     ):
         written = setting if "kubernetes" in setting else {"kubernetes": setting}
-        plan = leadline.plan("files=storageclass:fast?size=32Mi", settings={"own": written})
+        plan = leadline.plan("files=storageclass:fast?size=96Mi", settings={"own": written})
         ended = leadline("run", plan, "--restart-daemons", "own")
         ended.failed("setting-invalid", 2)
         assert fact in ended.err
