@@ -61,7 +61,7 @@ def compare(
     """
     from leadline.analysis.compare import compare as compared
     from leadline.analysis.comparison import By, by_label, places, several_runs, within_run
-    from leadline.analysis.figures import parse_metric
+    from leadline.analysis.selectors import parse_metric
     from leadline.metrics import Metric
 
     _check_band(band)

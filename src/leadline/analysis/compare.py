@@ -7,10 +7,11 @@ from functools import partial
 
 from leadline.analysis.comparison import By, ComparedCell, Comparison, RunDifferences, Side
 from leadline.analysis.explain.conditions import conditions
-from leadline.analysis.figures import CellFigure, Selector, merge_runs
+from leadline.analysis.figures import CellFigure, merge_runs
 from leadline.analysis.noise import Where, noise_floors
 from leadline.analysis.overall import overall_effects
 from leadline.analysis.samples import Samples, merge_samples
+from leadline.analysis.selectors import Selector
 from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, usual_rate, workload_differences
 from leadline.metrics import IO_METRICS, MARGIN, Metric, Op

@@ -13,7 +13,7 @@ import numpy as np
 
 from leadline import errors
 from leadline.analysis.comparison import ComparedCell
-from leadline.analysis.figures import Selector, parse_selector
+from leadline.analysis.selectors import Selector, parse_selector
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.errors import LeadlineError
 from leadline.stats.effects import p_beyond

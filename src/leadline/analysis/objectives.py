@@ -13,12 +13,8 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from leadline import errors
-from leadline.analysis.figures import (
-    CellFigure,
-    MetricFigure,
-    Selector,
-    parse_selector,
-)
+from leadline.analysis.figures import CellFigure, MetricFigure
+from leadline.analysis.selectors import Selector, parse_selector
 from leadline.analysis.workloads import Key, Traits, reported_rate, traits_of
 from leadline.archive.reader import Run
 from leadline.data import load_table

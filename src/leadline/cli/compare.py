@@ -63,8 +63,8 @@ def command(
         leadline compare @previous @latest --fail-on 'write p99 > +20%'
     """
     from leadline.analysis.compare import compare
-    from leadline.analysis.figures import parse_metric
     from leadline.analysis.limits import check_limits, parse_limit
+    from leadline.analysis.selectors import parse_metric
     from leadline.analysis.verdicts import Verdict
     from leadline.judge import judging
     from leadline.metrics import Metric

@@ -97,8 +97,8 @@ def command(
         leadline history /srv/benchmarks --fail-on-regression --since 2026-03-14
         leadline history --format otava-csv > history.csv
     """
-    from leadline.analysis.figures import parse_metric
     from leadline.analysis.history import build_history, parse_selection
+    from leadline.analysis.selectors import parse_metric
     from leadline.parallel import without_collection
     from leadline.run_index import index_runs, unread_is_fault
 
@@ -188,9 +188,9 @@ def _page(history: History, selection: Sequence[str], metrics: Sequence[str]) ->
 
 def history_again(kept: HistoryOutput, archives: Sequence[Path]) -> Written:
     """The page that these archives give now."""
-    from leadline.analysis.figures import parse_metric
     from leadline.analysis.history import Unread, build_history, parse_selection
     from leadline.analysis.history_rows import HistoryRun
+    from leadline.analysis.selectors import parse_metric
     from leadline.run_index import read_archive
 
     assert kept.asked is not None, "refused as no page of Leadline"

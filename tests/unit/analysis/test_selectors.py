@@ -1,6 +1,6 @@
 import pytest
 
-from leadline.analysis.figures import parse_metric, parse_selector
+from leadline.analysis.selectors import parse_metric, parse_selector
 from leadline.errors import LeadlineError
 from leadline.metrics import Metric, Op
 
