@@ -1,6 +1,7 @@
 """What sampling a machine's counters costs: processor time of this process for the local sampler,
 of the remote loop's processes for the other, as a share of one core at a sample a second; and the
-rate of a load that uses every core, with both samplers and without them in turn.
+rate and the share of the cores of a load that uses every core, with both samplers and without them
+in turn.
 
     uv run --frozen python benchmarks/counters.py [SECONDS [PAIRS]]
 """
@@ -25,6 +26,9 @@ from leadline.formats.watch_records import parse_resource_log
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.watches.host import LOOP, LocalMachine, ResourceWatch
 from leadline.probes.watches.prometheus import PrometheusWatch
+
+# A sampler starts before the load of a trial, in its ramp at the latest.
+STARTED_S = 0.5
 
 
 def local(seconds: float) -> tuple[float, float, float]:
@@ -65,9 +69,10 @@ def remote(seconds: float) -> float:
     return used / wall
 
 
-def load_iops(seconds: int) -> float:
-    """The rate of fio's null engine with a job on every core: each tick of a sampler is one that
-    the load lacks."""
+def load(seconds: int) -> tuple[float, float]:
+    """The rate of fio's null engine with a job on every core, and the share of all cores that it
+    got: each tick of a sampler is one that the load lacks."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [
             *("fio", "--name=load", "--ioengine=null", "--rw=randread", "--bs=4k", "--size=1G"),
@@ -77,20 +82,25 @@ def load_iops(seconds: int) -> float:
         capture_output=True,
         check=True,
     )
-    return float(json.loads(done.stdout)["jobs"][0]["read"]["iops"])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    rate = float(json.loads(done.stdout)["jobs"][0]["read"]["iops"])
+    return rate, used / seconds / (os.cpu_count() or 1)
 
 
-def paired(pairs: int, seconds: int = 2) -> tuple[float, float]:
-    """The mean change of the rate by both samplers, as a share, and its standard error."""
+def paired(pairs: int, seconds: int = 2) -> list[tuple[float, float]]:
+    """The mean change by both samplers, as a share, and its standard error: of the load's rate, and
+    of its share of the cores (which the scatter of the host's own speed does not touch)."""
     processes = {f"osd.{number}": os.getpid() for number in range(8)}
     watched = [f"process:{name}:{pid}" for name, pid in processes.items()]
-    logs = []
+    logs: list[list[float]] = [[], []]
     for number in range(pairs):
-        rates: dict[bool, float] = {}
+        found: dict[bool, tuple[float, float]] = {}
         # The order alternates, so that a drift cancels out.
         for sampled in (True, False) if number % 2 else (False, True):
             if not sampled:
-                rates[sampled] = load_iops(seconds)
+                time.sleep(STARTED_S)
+                found[sampled] = load(seconds)
                 continue
             loop = subprocess.Popen(
                 ["sh", "-c", LOOP, "sh", "1", "3600", *watched], stdout=subprocess.DEVNULL
@@ -99,12 +109,16 @@ def paired(pairs: int, seconds: int = 2) -> tuple[float, float]:
                 tempfile.TemporaryDirectory() as name,
                 ResourceWatch([LocalMachine(processes=processes)], Path(name)),
             ):
-                rates[sampled] = load_iops(seconds)
+                time.sleep(STARTED_S)
+                found[sampled] = load(seconds)
             loop.kill()
             loop.wait()
-        logs.append(math.log(rates[True] / rates[False]))
-    error = statistics.stdev(logs) / math.sqrt(pairs)
-    return math.expm1(statistics.fmean(logs)), error
+        for changes, with_it, without in zip(logs, found[True], found[False], strict=True):
+            changes.append(math.log(with_it / without))
+    return [
+        (math.expm1(statistics.fmean(changes)), statistics.stdev(changes) / math.sqrt(pairs))
+        for changes in logs
+    ]
 
 
 class Empty(BaseHTTPRequestHandler):
@@ -158,8 +172,8 @@ def main() -> None:
     print(f"remote loop: {remote(seconds):.3%} of one core")
     used_s, took_s = asking()
     print(f"Prometheus: {used_s * 1e3:.0f} ms of one core after a trial, {took_s * 1e3:.0f} ms")
-    change, error = paired(pairs)
-    print(f"a load on every core, with both samplers: {change:+.2%} +- {error:.2%} ({pairs} pairs)")
+    for what, (change, error) in zip(("rate", "share of the cores"), paired(pairs), strict=True):
+        print(f"a load on every core, its {what}: {change:+.2%} +- {error:.2%} ({pairs} pairs)")
 
 
 if __name__ == "__main__":

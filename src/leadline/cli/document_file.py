@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from leadline import errors
-from leadline.cli.options import with_options
+from leadline.cli.options import Command, format_option, with_options
 from leadline.cli.output import echo_line, print_document
 from leadline.errors import LeadlineError
 
@@ -25,7 +26,7 @@ PRINTED = (".pdf", ".png")
 DOCUMENT_FORMS = (".html", *PRINTED, ".xlsx", ".md", PAPER)
 FORCE = click.option("--force", is_flag=True, help="Overwrite files that are there.")
 
-document_options = with_options(
+_document_options = with_options(
     click.option(
         "-o",
         "--output",
@@ -70,36 +71,54 @@ def find_form(path: Path, forms: Sequence[str]) -> str:
     )
 
 
-def check_destination(path: Path | None, output: str, force: bool) -> None:
-    """Refuse what `put_document` cannot write, before anything is computed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where an answer goes: a file whose ending chooses its form, or stdout as `form` says."""
 
-    Raises LeadlineError (`usage`, `output-unwritable`).
-    """
-    if path is None:
-        return
-    find_form(path, DOCUMENT_FORMS)
-    if output != "text":
-        raise LeadlineError(
-            errors.USAGE,
-            f"--format {output} and -o {path.name} name two forms",
-            hint="--format is for stdout: give one of them",
-        )
-    refuse_existing(path, force)
+    path: Path | None
+    force: bool
+    form: str
+
+    def check(self) -> None:
+        """Refuse what `put` cannot write, before anything is computed.
+
+        Raises LeadlineError (`usage`, `output-unwritable`).
+        """
+        if self.path is None:
+            return
+        find_form(self.path, DOCUMENT_FORMS)
+        if self.form != "text":
+            raise LeadlineError(
+                errors.USAGE,
+                f"--format {self.form} and -o {self.path.name} name two forms",
+                hint="--format is for stdout: give one of them",
+            )
+        refuse_existing(self.path, self.force)
+
+    def put(
+        self, document: Document, downloads: Sequence[Download] = (), *, full: bool = False
+    ) -> None:
+        """Write a document to the file; print it, `full` or shortened, where there is none."""
+        if self.path is None:
+            print_document(document, self.form, full=full)
+            return
+        form = find_form(self.path, DOCUMENT_FORMS)
+        write_files(self.path, render_file(document, downloads, self.path, form), force=self.force)
 
 
-def put_document(
-    document: Document,
-    output: str,
-    path: Path | None,
-    force: bool,
-    downloads: Sequence[Download] = (),
-) -> None:
-    """Write a document to `path`; print it in the form `output` where there is none."""
-    if path is None:
-        print_document(document, output)
-        return
-    form = find_form(path, DOCUMENT_FORMS)
-    write_files(path, render_file(document, downloads, path, form), force=force)
+def destination_options(*forms: str) -> Callable[[Command], Command]:
+    """`-o`, `--force` and `--format` with these forms. The command gets a checked `Destination`."""
+
+    def decorate(function: Command) -> Command:
+        @wraps(function)
+        def called(*, path: Path | None, force: bool, output: str, **given: Any) -> Any:
+            destination = Destination(path=path, force=force, form=output)
+            destination.check()
+            return function(destination=destination, **given)
+
+        return cast("Command", _document_options(format_option(*forms)(called)))
+
+    return decorate
 
 
 def render_file(

@@ -13,11 +13,10 @@ import click
 from leadline import errors
 from leadline.archive.runs import runs_folder
 from leadline.cli.document_file import (
-    check_destination,
-    document_options,
-    put_document,
+    Destination,
+    destination_options,
 )
-from leadline.cli.options import band_option, format_option, parse_date
+from leadline.cli.options import band_option, parse_date
 from leadline.cli.output import echo_line, echo_rendered, print_document, print_json
 from leadline.errors import Exit, LeadlineError
 
@@ -64,8 +63,7 @@ _TABLES = ("csv", "csv-raw", "otava-csv", "benchstat", "openmetrics")
     metavar="DATE|RUN",
     help="With --fail-on-regression: earlier changes do not count, as they are accepted.",
 )
-@document_options
-@format_option(
+@destination_options(
     "text", "json", "csv", "csv-raw", "markdown", "arrow", "otava-csv", "benchstat", "openmetrics"
 )
 def command(
@@ -74,9 +72,7 @@ def command(
     metrics: tuple[str, ...],
     band: float,
     since: str | None,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
     *,
     fail_on_regression: bool,
 ) -> Exit:
@@ -102,7 +98,6 @@ def command(
     from leadline.parallel import without_collection
     from leadline.run_index import index_runs, unread_is_fault
 
-    check_destination(path, output, force)
     places = [folder.absolute() for folder in folders] or [runs_folder(None)]
     chosen = parse_selection(selection)
     wanted = tuple(dict.fromkeys(map(parse_metric, metrics)))
@@ -127,12 +122,12 @@ def command(
             band=band,
             since_s=_since(since, indexed.runs) if since else None,
         )
-        if path is None:
-            _print(history, output)
+        if destination.path is None:
+            _print(history, destination.form)
         else:
             written = _page(history, selection, metrics)
             assert written.document is not None
-            put_document(written.document, output, path, force, written.downloads)
+            destination.put(written.document, written.downloads)
     status = _regression_status(history) if fail_on_regression else Exit.ANSWERED
     damaged = unread_is_fault(indexed.unread)
     return Exit.NEGATIVE if damaged else status

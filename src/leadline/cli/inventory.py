@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
-from leadline.cli.document_file import check_destination, document_options, put_document
+from leadline.cli.document_file import Destination, destination_options
 from leadline.cli.options import (
     CLUSTER_OPTIONS,
     FILE,
     KUBERNETES_OPTIONS,
     ClusterOptions,
-    format_option,
     with_options,
 )
-from leadline.cli.output import echo_line, print_document, print_json
+from leadline.cli.output import echo_line, print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -54,15 +53,12 @@ if TYPE_CHECKING:
     help="Show how it differs from the cluster that was saved there.",
 )
 @click.option("--full", is_flag=True, help="Also the settings from configuration files.")
-@format_option("text", "json", "markdown")
-@document_options
+@destination_options("text", "json", "markdown")
 def command(
     save: Path | None,
     against: Path | None,
     full: bool,
-    output: str,
-    path: Path | None,
-    force: bool,
+    destination: Destination,
     **given: Any,
 ) -> Exit:
     """Say what a cluster is. Of Ceph: release, health, pools, why each has the placement groups it
@@ -80,25 +76,24 @@ def command(
     """
     from leadline.inventory.system import system_of
 
-    check_destination(path, output, force)
     dumps, source = InventorySource(**given).read()
     if save is not None:
         _save(save, dumps)
     system = system_of(dumps)
     baseline = None if against is None else system_of(_saved(against, "--against"))
-    if output == "json":
+    if destination.form == "json":
         print_json(_output(system, source, baseline, against))
         return Exit.ANSWERED
     document = _document(system, source, baseline, against)
-    if path is None:
-        print_document(document, output, full=full)
+    if destination.path is None:
+        destination.put(document, full=full)
     else:
         from leadline.report.render.html import Download
 
         answer = _output(system, source, baseline, against).to_json() + "\n"
-        name = f"{path.name.partition('.')[0]}.json"
+        name = f"{destination.path.name.partition('.')[0]}.json"
         download = Download(name=name, media_type="application/json", text=answer)
-        put_document(document, output, path, force, (download,))
+        destination.put(document, (download,))
     return Exit.ANSWERED
 
 

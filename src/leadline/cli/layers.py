@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.document_file import check_destination, document_options, put_document
-from leadline.cli.options import format_option, runs_option
+from leadline.cli.document_file import Destination, destination_options
+from leadline.cli.options import runs_option
 from leadline.cli.output import echo_rendered, print_json
 from leadline.errors import Exit
 
@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="NAME", help="Only cells on this target.")
 @click.option("--workload", metavar="NAME", help="Only cells of this workload.")
 @click.option("--level", metavar="LEVEL", help="Only cells at this load level.")
-@document_options
-@format_option("text", "json", "csv", "csv-raw", "markdown")
+@destination_options("text", "json", "csv", "csv-raw", "markdown")
 def command(
     name: str,
     runs: Path,
     target: str | None,
     workload: str | None,
     level: str | None,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
 ) -> Exit:
     """Show the layers below each target: operations, bytes, sizes, latency and concurrency of
     each layer, what is amplified, split, merged or lost between two layers, whether the bytes add
@@ -51,25 +48,25 @@ def command(
     from leadline.archive.runs import find_run
     from leadline.audit.registry import audit
 
-    check_destination(path, output, force)
     run = find_run(name, runs)
     study = layer_study(run, audit(run), target=target, workload=workload, level=level)
-    _print(study, output, path, force)
+    _print(study, destination)
     return Exit.ANSWERED
 
 
-def _print(study: LayerStudy, output: str, path: Path | None, force: bool) -> None:
-    if output in ("json", "csv", "csv-raw"):
+def _print(study: LayerStudy, destination: Destination) -> None:
+    form = destination.form
+    if form in ("json", "csv", "csv-raw"):
         from leadline.report.answers.layers import LAYER_COLUMNS, layer_rows, layers_output
         from leadline.report.render.rows import render_rows
 
         answer = layers_output(study)
-        if output == "json":
+        if form == "json":
             print_json(answer)
         else:
-            echo_rendered(render_rows(LAYER_COLUMNS, layer_rows(answer), output))
+            echo_rendered(render_rows(LAYER_COLUMNS, layer_rows(answer), form))
         return
     from leadline.report.pages.layer_overview import layers_page
     from leadline.report.pages.layers import layers_document
 
-    put_document(layers_page(study) if path else layers_document(study), output, path, force)
+    destination.put(layers_page(study) if destination.path else layers_document(study))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from leadline import errors
-from leadline.cli.document_file import check_destination, document_options, put_document
-from leadline.cli.options import FILE, format_option, runs_option
-from leadline.cli.output import print_document, print_json
+from leadline.cli.document_file import Destination, destination_options
+from leadline.cli.options import FILE, runs_option
+from leadline.cli.output import print_json
 from leadline.errors import Exit, LeadlineError
 
 if TYPE_CHECKING:
@@ -61,21 +62,13 @@ if TYPE_CHECKING:
     help="What --validate leaves out.  [default: depth]",
 )
 @click.option("--details", is_flag=True, help="Also latencies, and how forecasts are made.")
-@document_options
-@format_option("text", "json", "markdown")
+@destination_options("text", "json", "markdown")
 def command(
     names: tuple[str, ...],
     runs: Path,
-    settings: tuple[str, ...],
-    cluster: str | None,
-    against: str | None,
-    folder: Path | None,
-    validate: bool,
-    leave: str | None,
     details: bool,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
+    **given: Any,
 ) -> Exit:
     """Forecast each cell of a run, as the system is or after a change, with a 90 % interval, the
     station that limits it, and the assumption that matters most. A queueing model is calibrated on
@@ -94,68 +87,78 @@ def command(
     """
     from leadline.archive.runs import find_run
     from leadline.judge import judging
-    from leadline.report.answers.predict import PredictAskedOutput
 
-    check_destination(path, output, force)
-    _check_together(names, settings, cluster, against, folder, validate=validate, leave=leave)
-    asked = PredictAskedOutput(
-        set=list(settings),
-        cluster=cluster,
-        against=against,
-        inventory=None if folder is None else str(folder),
-        leave=(leave or "depth") if validate else None,
-    )
-    if folder is not None and not names:
+    question = PredictRequest(**given)
+    question.check(names)
+    asked = question.asked()
+    if question.folder is not None and not names:
         found = predict_inventory_again(asked)
-        _print(found, (), asked, output, path, force, details=details)
+        _print(found, (), asked, destination, details=details)
         return Exit.ANSWERED
     archives = [find_run(name, runs) for name in names or ("@latest",)]
-    if validate:
+    if question.validate:
         archives = list({run.id: run for run in archives}.values())
-    elif other := _other_run(archives[0], against, runs):
+    elif other := _other_run(archives[0], question.against, runs):
         archives.append(other)
     with judging(archives, verifying=False) as (judge, _):
         prediction = predict_again(archives, judge, asked)
-    if not validate and not prediction.answered:
+    if not question.validate and not prediction.answered:
         raise _nothing_predicted(prediction)
-    _print(prediction, archives, asked, output, path, force, details=details)
+    _print(prediction, archives, asked, destination, details=details)
     return Exit.ANSWERED
 
 
-def _check_together(
-    names: Sequence[str],
-    settings: Sequence[str],
-    cluster: str | None,
-    against: str | None,
-    folder: Path | None,
-    *,
-    validate: bool,
-    leave: str | None,
-) -> None:
-    """Raise LeadlineError (`usage`) for options that exclude each other."""
-    given = {
-        "--set": bool(settings),
-        "--cluster": cluster is not None,
-        "--against": against is not None,
-        "--from-inventory": folder is not None,
-    }
-    present = [option for option, is_given in given.items() if is_given]
-    if validate and present:
-        raise _exclusive("--validate", present[0], "it forecasts the runs as they are")
-    if leave is not None and not validate:
-        raise LeadlineError(
-            errors.USAGE, "--leave needs --validate", hint="`leadline predict --validate RUN`"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictRequest:
+    """What is asked for on the command line."""
+
+    settings: tuple[str, ...]
+    cluster: str | None
+    against: str | None
+    folder: Path | None
+    validate: bool
+    leave: str | None
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise LeadlineError (`usage`) for options that exclude each other."""
+        given = {
+            "--set": bool(self.settings),
+            "--cluster": self.cluster is not None,
+            "--against": self.against is not None,
+            "--from-inventory": self.folder is not None,
+        }
+        present = [option for option, is_given in given.items() if is_given]
+        if self.validate and present:
+            raise _exclusive("--validate", present[0], "it forecasts the runs as they are")
+        if self.leave is not None and not self.validate:
+            raise LeadlineError(
+                errors.USAGE, "--leave needs --validate", hint="`leadline predict --validate RUN`"
+            )
+        if len(names) > 1 and not self.validate:
+            raise LeadlineError(
+                errors.USAGE,
+                f"{len(names)} runs are named, and one is forecast",
+                hint=f"`leadline predict {names[0]} --against {names[1]}` compares two",
+            )
+        if self.folder is None:
+            return
+        if self.against is not None:
+            why = "bounds of an inventory have no partner"
+            raise _exclusive("--from-inventory", "--against", why)
+        if self.cluster is not None and not names:
+            raise _exclusive("--from-inventory", "--cluster", "an inventory is of one cluster")
+
+    def asked(self) -> PredictAskedOutput:
+        """The question as a page keeps it."""
+        from leadline.report.answers.predict import PredictAskedOutput
+
+        return PredictAskedOutput(
+            set=list(self.settings),
+            cluster=self.cluster,
+            against=self.against,
+            inventory=None if self.folder is None else str(self.folder),
+            leave=(self.leave or "depth") if self.validate else None,
         )
-    if len(names) > 1 and not validate:
-        raise LeadlineError(
-            errors.USAGE,
-            f"{len(names)} runs are named, and one is forecast",
-            hint=f"`leadline predict {names[0]} --against {names[1]}` compares two",
-        )
-    if folder is not None and against is not None:
-        raise _exclusive("--from-inventory", "--against", "bounds of an inventory have no partner")
-    if folder is not None and cluster is not None and not names:
-        raise _exclusive("--from-inventory", "--cluster", "an inventory is of one cluster")
 
 
 def _exclusive(first: str, second: str, why: str) -> LeadlineError:
@@ -343,19 +346,13 @@ def _print(
     prediction: Prediction,
     runs: Sequence[Run],
     asked: PredictAskedOutput,
-    output: str,
-    path: Path | None,
-    force: bool,
+    destination: Destination,
     *,
     details: bool,
 ) -> None:
-    if output == "json":
+    if destination.form == "json":
         from leadline.report.answers.predict import predict_output
 
         print_json(predict_output(prediction))
         return
-    document, downloads = of_prediction(prediction, asked, runs)
-    if path is None:
-        print_document(document, output, full=details)
-    else:
-        put_document(document, output, path, force, downloads)
+    destination.put(*of_prediction(prediction, asked, runs), full=details)

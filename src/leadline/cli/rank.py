@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from leadline import errors
-from leadline.cli.document_file import check_destination, document_options, put_document
-from leadline.cli.options import band_option, format_option, run_argument, runs_option
+from leadline.cli.document_file import Destination, destination_options
+from leadline.cli.options import band_option, run_argument, runs_option
 from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit, LeadlineError
 
@@ -47,8 +47,7 @@ USE_CASE_NAMES = "database, virtual-machines, streaming, backup, shared-files"
 )
 @band_option("Values within it count as equal; a measured noise floor widens it.")
 @click.option("--details", is_flag=True, help="Also each figure, and how ranks are computed.")
-@document_options
-@format_option("text", "json", "csv", "csv-raw", "markdown")
+@destination_options("text", "json", "csv", "csv-raw", "markdown")
 def command(
     run: str,
     runs: Path,
@@ -57,9 +56,7 @@ def command(
     baseline: str | None,
     band: float,
     details: bool,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
 ) -> Exit:
     """Rank the targets of a run: ties share a rank, and those that lack
     a number are listed apart. Without --objective and --for, by the rate of every workload.
@@ -77,7 +74,6 @@ def command(
     from leadline.judge import Judge, ranked
     from leadline.report.answers.ranking import AskedOutput
 
-    check_destination(path, output, force)
     if objectives and use_case is not None:
         raise LeadlineError(
             errors.USAGE,
@@ -89,11 +85,10 @@ def command(
         objectives=list(objectives), use_case=use_case, baseline=baseline, band=band
     )
     ranking = ranked(found, judge, objectives, use_case, baseline=baseline, band=band)
-    if path is not None:
-        document, downloads = of_ranking(found, judge, asked, ranking)
-        put_document(document, output, path, force, downloads)
+    if destination.path is not None:
+        destination.put(*of_ranking(found, judge, asked, ranking))
     else:
-        _print(found, judge, ranking, output, details=details)
+        _print(found, judge, ranking, destination.form, details=details)
     if not ranking.complete:
         raise nothing_ranked(ranking)
     return Exit.ANSWERED

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.document_file import check_destination, document_options, put_document
-from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import print_document, print_json
+from leadline.cli.document_file import Destination, destination_options
+from leadline.cli.options import band_option, run_argument, runs_option
+from leadline.cli.output import print_json
 from leadline.cli.rank import USE_CASE_NAMES, nothing_ranked
 from leadline.errors import Exit
 
@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 )
 @band_option("Targets within it count as equal; a measured noise floor widens it.")
 @click.option("--details", is_flag=True, help="Also what was not measured and not eligible.")
-@document_options
-@format_option("text", "json", "markdown")
+@destination_options("text", "json", "markdown")
 def command(
     run: str,
     runs: Path,
@@ -59,9 +58,7 @@ def command(
     prefer: str,
     band: float,
     details: bool,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
 ) -> Exit:
     """Recommend a target of a run for a use: the answer with its numbers, what it protects and
     costs, what was not measured, and what would change the answer.
@@ -80,15 +77,15 @@ def command(
     from leadline.judge import Judge
     from leadline.report.answers.ranking import AskedOutput
 
-    check_destination(path, output, force)
     asked = AskedOutput(use_case=use_case, band=band, requirements=list(required), prefer=prefer)
     found, judge = find_run(run, runs), Judge()
     recommendation = recommendation_for(found, judge, asked)
-    if path is not None:
-        document, downloads = of_recommendation(found, recommendation, asked)
-        put_document(document, output, path, force, downloads)
+    if destination.form == "json":
+        from leadline.report.answers.ranking import recommend_output
+
+        print_json(recommend_output(found, recommendation))
     else:
-        _print(found, recommendation, output, details=details)
+        destination.put(*of_recommendation(found, recommendation, asked), full=details)
     if not recommendation.ranking.complete:
         raise nothing_ranked(recommendation.ranking)
     return Exit.ANSWERED if recommendation.chosen else Exit.NEGATIVE
@@ -123,14 +120,3 @@ def of_recommendation(
     name = f"{run.id}-for-{found.case.name}.json"
     download = Download(name=name, media_type="application/json", text=text)
     return recommendation_document(run, found), (download,)
-
-
-def _print(run: Run, found: Recommendation, output: str, *, details: bool) -> None:
-    if output == "json":
-        from leadline.report.answers.ranking import recommend_output
-
-        print_json(recommend_output(run, found))
-        return
-    from leadline.report.pages.recommendation import recommendation_document
-
-    print_document(recommendation_document(run, found), output, full=details)

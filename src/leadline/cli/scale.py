@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.document_file import check_destination, document_options, put_document
-from leadline.cli.options import band_option, between_runs_option, format_option, runs_option
+from leadline.cli.document_file import Destination, destination_options
+from leadline.cli.options import band_option, between_runs_option, runs_option
 from leadline.cli.output import echo_rendered, print_json
 from leadline.errors import Exit
 
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 )
 @band_option("Equivalence margin: smaller differences count as none.")
 @between_runs_option
-@document_options
-@format_option("text", "json", "csv", "csv-raw", "markdown")
+@destination_options("text", "json", "csv", "csv-raw", "markdown")
 def command(
     names: tuple[str, ...],
     runs: Path,
@@ -49,9 +48,7 @@ def command(
     added: float | None,
     band: float,
     between_runs: float,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
 ) -> Exit:
     """Show throughput and latency over load: peak, knee, the bottleneck of each level, and the last
     level within a latency limit. Several runs, clusters of one run, or targets by a label are
@@ -69,7 +66,6 @@ def command(
     from leadline.archive.runs import find_run
     from leadline.judge import judging
 
-    check_destination(path, output, force)
     below = parse_limit(limit)
     found = [find_run(name, runs) for name in names or ("@latest",)]
     unique = tuple({run.path: run for run in found}.values())
@@ -83,22 +79,22 @@ def command(
             band=band,
             between_runs=between_runs,
         )
-    _print(require_answer(studied), output, path, force)
+    _print(require_answer(studied), destination)
     return Exit.ANSWERED
 
 
-def _print(study: ScalingStudy, output: str, path: Path | None, force: bool) -> None:
-    if output in ("json", "csv", "csv-raw"):
+def _print(study: ScalingStudy, destination: Destination) -> None:
+    form = destination.form
+    if form in ("json", "csv", "csv-raw"):
         from leadline.report.answers.scaling import SCALE_COLUMNS, scale_output, scale_rows
         from leadline.report.render.rows import render_rows
 
         answer = scale_output(study)
-        if output == "json":
+        if form == "json":
             print_json(answer)
         else:
-            echo_rendered(render_rows(SCALE_COLUMNS, scale_rows(answer), output))
+            echo_rendered(render_rows(SCALE_COLUMNS, scale_rows(answer), form))
         return
     from leadline.report.pages.scaling.page import scaling_document, scaling_page
 
-    document = scaling_document(study) if path is None else scaling_page(study)
-    put_document(document, output, path, force)
+    destination.put(scaling_page(study) if destination.path else scaling_document(study))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leadline.cli.document_file import check_destination, document_options, put_document
-from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import print_document, print_json
+from leadline.cli.document_file import Destination, destination_options
+from leadline.cli.options import band_option, run_argument, runs_option
+from leadline.cli.output import print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
 @runs_option
 @band_option("Equivalence margin: smaller changes count as none.")
 @click.option("--details", is_flag=True, help="Also each cell, and the method.")
-@document_options
-@format_option("text", "json", "markdown")
+@destination_options("text", "json", "markdown")
 def command(
     run: str,
     runs: Path,
     band: float,
     details: bool,
-    path: Path | None,
-    force: bool,
-    output: str,
+    destination: Destination,
 ) -> Exit:
     """Compare each value of each setting of a run with the present state: the change of rates and
     p99 latencies with its interval, and what it costs the storage; recommend a set of values with
@@ -52,17 +49,12 @@ def command(
     from leadline.judge import Judge
     from leadline.report.answers.settings import SettingsAskedOutput, settings_output
 
-    check_destination(path, output, force)
     found = find_run(run, runs)
     study = study_settings(found, *Judge()(found), band=band)
-    if output == "json":
+    if destination.form == "json":
         print_json(settings_output(study))
         return Exit.ANSWERED
-    document, downloads = of_settings(study, SettingsAskedOutput(band=band))
-    if path is None:
-        print_document(document, output, full=details)
-    else:
-        put_document(document, output, path, force, downloads)
+    destination.put(*of_settings(study, SettingsAskedOutput(band=band)), full=details)
     return Exit.ANSWERED
 
 

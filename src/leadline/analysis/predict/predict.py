@@ -30,7 +30,7 @@ from leadline.analysis.predict.prediction import (
     Prediction,
     validated_errors,
 )
-from leadline.analysis.predict.shifts import shift_between
+from leadline.analysis.predict.shifts import KnownBefore, shift_between
 from leadline.analysis.predict.system import (
     System,
     bound_of,
@@ -255,11 +255,13 @@ def predict_left_out(sides: Sequence[Side], left_out: LeftOut) -> Prediction:
             system_of(runs[id(other)], other.curve.target),
             source.curve.op,
             block_bytes(workload),
-            evidence=source.evidence.get(last.level),
-            load=last.load,
-            objects=_objects(workload, planned=not runs[id(source)].plan.imported),
-            read_share=_read_share(workload),
-            most_iops=_most_iops(source.curve),
+            KnownBefore(
+                evidence=source.evidence.get(last.level),
+                load=last.load,
+                objects=_objects(workload, planned=not runs[id(source)].plan.imported),
+                read_share=_read_share(workload),
+                most_iops=_most_iops(source.curve),
+            ),
         )
 
     names = tuple(dict.fromkeys(side.run.id for side in sides))
@@ -337,11 +339,13 @@ def _forecast_curve(
             after,
             curve.op,
             size,
-            evidence=evidence.get(points[-1].level),
-            load=point.load,
-            objects=objects,
-            read_share=share,
-            most_iops=_most_iops(curve),
+            KnownBefore(
+                evidence=evidence.get(points[-1].level),
+                load=point.load,
+                objects=objects,
+                read_share=share,
+                most_iops=_most_iops(curve),
+            ),
         )
 
     now, then = (

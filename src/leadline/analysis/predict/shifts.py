@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from leadline.analysis.bottleneck.evidence import LevelEvidence
@@ -64,55 +64,49 @@ _FACTOR = 4.0
 _OF_STORAGE = (Station.OSD_CPU, Station.COMMIT, Station.MEDIUM)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBefore:
+    """What is known of a load level of the system before, best a saturated one."""
+
+    evidence: LevelEvidence | None = None
+    """What was measured together with the rates."""
+    load: PointLoad | None = None
+    """Its clients and depth; the system after may replace them."""
+    objects: int | None = None
+    """RADOS objects that the I/Os touch, None: many. Few have a placement of chance."""
+    read_share: float = 0.5
+    """Reads as a share of a total."""
+    most_iops: float | None = None
+    """The highest rate that was measured."""
+
+
 def shift_between(
     before: System,
     after: System,
     op: Op,
     block_bytes: float | None,
-    *,
-    evidence: LevelEvidence | None = None,
-    load: PointLoad | None = None,
-    objects: int | None = None,
-    read_share: float = 0.5,
-    most_iops: float | None = None,
+    known: KnownBefore | None = None,
 ) -> Shift:
-    """Return what the change from one system to another does to an operation.
-
-    Args:
-        evidence: What was measured at a load level of the system before, best a saturated one.
-        load: The load whose clients and depth the system after may replace.
-        objects: RADOS objects that the I/Os touch, None: many. Few have a placement of chance.
-        read_share: Reads as a share of a total.
-        most_iops: The highest rate that was measured before.
-    """
+    """Return what the change from one system to another does to an operation."""
+    known = known or KnownBefore()
     if op is Op.TOTAL:
         read, write = (
-            shift_between(
-                before,
-                after,
-                part,
-                block_bytes,
-                evidence=evidence,
-                load=load,
-                objects=objects,
-                most_iops=most_iops,
-            )
-            for part in (Op.READ, Op.WRITE)
+            shift_between(before, after, part, block_bytes, known) for part in (Op.READ, Op.WRITE)
         )
-        return _mixed(read, write, read_share)
-    evidence = evidence or LevelEvidence()
+        return _mixed(read, write, known.read_share)
+    evidence = known.evidence or LevelEvidence()
     refusals = list(after.refusals)
     if (before.pool is None) != (after.pool is None):
         refusals.append(Refusal.POOL_UNKNOWN)
     limit = _limit(before, evidence)
     capacity, changed = _capacity(before, after, op, block_bytes, evidence, limit)
-    if before.shares_cores and after.shares_cores and most_iops:
-        capacity = _times(capacity, _of_link(before, after, op, block_bytes, most_iops))
+    if before.shares_cores and after.shares_cores and known.most_iops:
+        capacity = _times(capacity, _of_link(before, after, op, block_bytes, known.most_iops))
     if changed:
         refusals.append(Refusal.LIMIT_CHANGES)
     if limit is None and capacity.high > _WIDEST * capacity.low:
         refusals.append(Refusal.LIMIT_UNKNOWN)
-    network, network_known = _network_s(before, after, op, block_bytes, objects)
+    network, network_known = _network_s(before, after, op, block_bytes, known.objects)
     if not network_known:
         refusals.append(Refusal.NETWORK_UNKNOWN)
     medium, medium_known = _medium_s(before, after, op, block_bytes, evidence)
@@ -120,15 +114,15 @@ def shift_between(
         refusals.append(Refusal.MEDIA)
     if before.record_bytes != after.record_bytes:
         records = (before.record_bytes, after.record_bytes)
-        known = [size for size in records if size is not None]
-        if len(known) < 2 or max(known) > _FACTOR * min(known):
+        sizes = [size for size in records if size is not None]
+        if len(sizes) < 2 or max(sizes) > _FACTOR * min(sizes):
             refusals.append(Refusal.BLOCK_SIZE)
     return Shift(
         added_s=_sum(network, medium),
         capacity=capacity,
         parallel=_parallel(before, after),
         branches=_branches(before, after, op, block_bytes),
-        in_flight=_in_flight(before, after, load),
+        in_flight=_in_flight(before, after, known.load),
         most_iops=_other_limits(before, after, op, block_bytes, evidence),
         refusals=tuple(dict.fromkeys(refusals)),
     )
@@ -315,9 +309,10 @@ def _capacity(
         cpu = _times(cpu, _power(each, _OF_CORES))
     hosts = _ratio(after.hosts, before.hosts)
     if not before.shares_cores and hosts is not None and more is not None and hosts != more:
-        # Cores belong to hosts where OSDs have no limit of their own.
+        # Cores belong to hosts where OSDs have no limit of their own, before or after.
         of_hosts = _times(cpu, _times(_power(1 / more, _OF_HOSTS), _power(hosts, _OF_HOSTS)))
-        cpu = of_hosts if before.osd_cores is None else _hull(cpu, of_hosts)
+        unlimited = None in (before.osd_cores, after.osd_cores)
+        cpu = of_hosts if unlimited else _hull(cpu, of_hosts)
     if not (before.shares_cores and after.shares_cores):
         # On shared cores the fullest OSD has what the others leave.
         cpu, unit = (_times(part, _imbalance(before, after)) for part in (cpu, unit))

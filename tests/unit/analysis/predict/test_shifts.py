@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from compared_cells import erasure, replicated
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leadline.analysis.bottleneck.evidence import LevelEvidence
@@ -14,7 +14,7 @@ from leadline.analysis.explain.accounts import Estimate
 from leadline.analysis.explain.systems import Network, ReadFrom
 from leadline.analysis.predict.changes import apply, parse_changes
 from leadline.analysis.predict.facts import Refusal, Shift
-from leadline.analysis.predict.shifts import shift_between
+from leadline.analysis.predict.shifts import KnownBefore, shift_between
 from leadline.analysis.predict.system import System, bound_of
 from leadline.analysis.scaling.curves import PointLoad
 from leadline.formats.host_rates import CpuRates, DiskRates, MachineRates
@@ -40,7 +40,7 @@ LAB = replace(ONE_ZONE, on_lab=True, osd_cores=None, shared_cores=2.0, osds=3, m
 
 def shift(before: System, *settings: str, op: Op = Op.WRITE, **known: object) -> Shift:
     after = apply(before, parse_changes(settings))
-    return shift_between(before, after, op, BLOCK, **known)  # type: ignore[arg-type]
+    return shift_between(before, after, op, BLOCK, KnownBefore(**known))  # type: ignore[arg-type]
 
 
 def machine(busy: float, **changes: object) -> MachineRates:
@@ -84,7 +84,7 @@ BUSY_DISKS = LevelEvidence(machines=(machine(0.2, disks={"nvme0n1": disk(1e-4)})
 
 @pytest.mark.parametrize("op", [Op.READ, Op.WRITE, Op.TOTAL])
 def test_no_change_is_no_shift(op: Op) -> None:
-    found = shift_between(ONE_ZONE, ONE_ZONE, op, BLOCK, evidence=BUSY)
+    found = shift_between(ONE_ZONE, ONE_ZONE, op, BLOCK, KnownBefore(evidence=BUSY))
     assert (found.added_s.low, found.added_s.high) == (0.0, 0.0)
     assert (found.capacity.low, found.capacity.high) == (1.0, 1.0)
     assert (found.parallel, found.in_flight, found.refusals) == (1.0, None, ())
@@ -243,10 +243,15 @@ SYSTEMS = st.builds(
 )
 
 
+@example(
+    before=replace(ONE_ZONE, osds=None, hosts=4, osd_cores=None),
+    after=replace(ONE_ZONE, osds=None, hosts=3, osd_cores=1.0),
+    op=Op.READ,
+)
 @given(before=SYSTEMS, after=SYSTEMS, op=st.sampled_from([Op.READ, Op.WRITE, Op.TOTAL]))
 def test_the_way_back_is_the_inverse(before: System, after: System, op: Op) -> None:
-    there = shift_between(before, after, op, BLOCK, evidence=BUSY)
-    back = shift_between(after, before, op, BLOCK, evidence=BUSY)
+    there = shift_between(before, after, op, BLOCK, KnownBefore(evidence=BUSY))
+    back = shift_between(after, before, op, BLOCK, KnownBefore(evidence=BUSY))
     assert there.added_s.value == pytest.approx(-back.added_s.value, abs=1e-12)
     assert there.capacity.low > 0
     if op is not Op.TOTAL and not (before.shares_cores or after.shares_cores):
@@ -281,17 +286,17 @@ def in_zones(system: System, rtt_s: float = 1e-3) -> System:
 
 def test_a_lab_forwards_messages_between_zones_on_the_cores_of_all() -> None:
     """Of the 4 ms of two cores behind a write, its 16/3 messages between zones take 34 to 61 us."""
-    found = shift_between(LAB, in_zones(LAB), Op.WRITE, BLOCK, most_iops=500.0)
+    found = shift_between(LAB, in_zones(LAB), Op.WRITE, BLOCK, KnownBefore(most_iops=500.0))
     ends = [1 / (1 + 16 / 3 * cost_s * 500 / 2) for cost_s in (61e-6, 34e-6)]
     assert (found.capacity.low, found.capacity.high) == pytest.approx(ends)
     assert ends[0] < found.capacity.value < ends[1]
-    back = shift_between(in_zones(LAB), LAB, Op.WRITE, BLOCK, most_iops=500.0).capacity
+    back = shift_between(in_zones(LAB), LAB, Op.WRITE, BLOCK, KnownBefore(most_iops=500.0)).capacity
     assert back.low > 1
 
 
 @pytest.mark.parametrize("before", [ONE_ZONE, replace(LAB, osd_cores=0.1, limited=True)])
 def test_other_networks_take_no_cores_of_osds(before: System) -> None:
-    found = shift_between(before, in_zones(before), Op.WRITE, BLOCK, most_iops=500.0)
+    found = shift_between(before, in_zones(before), Op.WRITE, BLOCK, KnownBefore(most_iops=500.0))
     assert found.capacity == Estimate(value=1.0, low=1.0, high=1.0)
 
 
