@@ -159,18 +159,13 @@ def _over_budget(plan: Plan, guard: Guard) -> Iterator[str]:
             volumes = target.parsed.request.count
         for workload in plan.workloads_on(target.name):
             tool = _UNLIMITED.get(workload.engine, "")
-            if kind is TargetKind.RADOS and not target.parsed.fio_objects:
-                tool = "rados bench"
+            if kind is TargetKind.RADOS:
+                tool = "fio's rados engine" if target.parsed.fio_objects else "rados bench"
             if workload.job_file is not None:
                 yield (
                     f"{workload.name!r} is a job file, which is used unchanged and without the "
                     "budget: write it as a workload of the plan, or set `rate` in it and leave "
                     "iops and bandwidth out"
-                )
-            elif target.parsed.fio_objects and any(len(p.pattern.ops) > 1 for p in workload.phases):
-                yield (
-                    f"{workload.name!r}: fio's rados engine cannot hold the budget of reads and "
-                    "writes together: use an rbd: target of the same pool"
                 )
             elif tool:
                 yield f"{workload.name!r}: {tool} has no rate that could keep the budget"

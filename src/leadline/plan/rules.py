@@ -236,11 +236,8 @@ def _of_fio_objects(workload: Workload) -> Iterator[str]:
         yield from _of_objects(tool, phase, in_blocks=True)
         if phase.fsync:
             yield f"{tool} has no fsync: omit it, RADOS acknowledges a write when it is durable"
-        if phase.rate_iops is not None and len(phase.pattern.ops) > 1:
-            yield (
-                f"{tool} cannot offer a rate of reads and writes together, since fio fails at the "
-                "end of a job with several objects: use an rbd: target of the same pool"
-            )
+        if phase.rate_iops is not None:
+            yield f"{tool} offers no rate: use an rbd: target of the same pool"
         if phase.sharing is not None and phase.pattern.sequential and phase.numjobs > 1:
             yield (
                 f"{tool} has no parts of shared objects for the jobs of a sequence: omit sharing"

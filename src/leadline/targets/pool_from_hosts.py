@@ -30,6 +30,8 @@ _CONNECT_S = 60.0
 # An image or object that cannot exist: fio looks for it after it has reached the pool.
 _NOTHING = "leadline-none"
 _REACHED = "rbd_open failed"
+# librados on stderr: without a key, and with one that the cluster does not know.
+_NO_KEY, _OTHER_KEY = "unable to find a keyring", "handle_auth_bad_method"
 # The exit status of timeout(1).
 _TIMED_OUT = 124
 
@@ -83,6 +85,20 @@ class _FromHosts(PoolTarget):
                 f"fio on the host {host!r} has no engine {self.engine.value!r}",
                 hint=f"install a fio that was built with lib{self.engine.value}, there",
             )
+        user = f"client.{self.cluster.access.name}"
+        for sign, fact in (
+            (_NO_KEY, f"the host {host!r} has no keyring of {user}"),
+            (_OTHER_KEY, f"the cluster does not accept the key of {user} on the host {host!r}"),
+        ):
+            found = [line[line.index(sign) :] for line in lines if sign in line]
+            if found:
+                return LeadlineError(
+                    errors.CEPH_DENIED,
+                    fact,
+                    context=[f"librados: {found[0]}"],
+                    hint=f"copy the keyring of {user} to the host, to the same path as here, "
+                    "readable by the user of ssh",
+                )
         failures = [line for line in lines if "failed" in line or "rror" in line]
         silent = [f"no answer within {TRY_S:g} s"] if result.status == _TIMED_OUT else []
         return LeadlineError(

@@ -70,7 +70,14 @@ class RadosObjectsTarget(PoolTarget):
         prefix = f"leadline-{run}-{token}"
         self._note(f"{SCHEME}{self._pool}/{prefix}/{_extent(footprint)}", token, journal)
         self._prefix = prefix
-        self._overwrite_probe()
+        try:
+            self._overwrite_probe()
+        except LeadlineError as error:
+            if error.kind is errors.CEPH_DENIED and self._created is not None:
+                # Nothing was made, and this user could remove nothing.
+                journal.note_removed(self._created)
+                self._created = None
+            raise
 
     def _overwrite_probe(self) -> None:
         """Overwrite a part of an object as fio will, since fio ignores the errors of its I/O.
