@@ -468,7 +468,7 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         cell = plan.cells[trial.cell]
         target = plan.target(cell.target)
         location = preview_location(plan, target)
-        engine = engines.engine_for(cell.workload, target.parsed.kind)
+        engine = engines.engine_for(cell.workload, target.parsed)
         workload = within_budget(cell.workload, location, plan.guard)
         text = engine.job_text(engine.likely(workload, location), location, trial.seed)
         job = Job(text=text, location=location, bound_s=cell.workload.duration_s)

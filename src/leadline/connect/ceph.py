@@ -1,4 +1,5 @@
-"""Commands to a Ceph cluster through librados, to daemons through admin sockets; its programs.
+"""Commands to a Ceph cluster and its objects through librados, commands to daemons through admin
+sockets; its programs.
 
 A command takes milliseconds; the `ceph` program needs a second to start. librados is called by
 ctypes: its Python binding belongs to the distribution's Python. The C interface is stable since
@@ -16,10 +17,11 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -124,6 +126,70 @@ class Connection:
     def mon_json(self, prefix: str, /, **arguments: object) -> Any:
         return json.loads(self.mon(prefix, format="json", **arguments))
 
+    def overwrite(self, pool: str, name: str) -> None:
+        """Write an object, then a part of it. Raises OSError with the errno of librados."""
+
+        def task() -> int:
+            with _io_context(self._handle, pool) as context:
+                for data, offset in ((b"leadline", 0), (b"L", 1)):
+                    status: int = _library().rados_write(
+                        context, name.encode(), data, ctypes.c_size_t(len(data)), _u64(offset)
+                    )
+                    if status:
+                        break
+                return status
+
+        _raise_errno(self._call(task))
+
+    def object_sizes(self, pool: str, names: Sequence[str]) -> tuple[int | None, ...]:
+        """The sizes of objects in bytes, None for one that does not exist. Raises OSError."""
+        sizes = [_u64(0) for _ in names]
+        modified = _time_t()
+
+        def stat(context: ctypes.c_void_p, number: int, completion: ctypes.c_void_p) -> int:
+            name, size = names[number].encode(), ctypes.byref(sizes[number])
+            return int(
+                _library().rados_aio_stat(context, name, completion, size, ctypes.byref(modified))
+            )
+
+        exist = self._on_objects(pool, len(names), stat)
+        return tuple(
+            size.value if there else None for size, there in zip(sizes, exist, strict=True)
+        )
+
+    def remove_objects(self, pool: str, names: Sequence[str]) -> None:
+        """Remove objects, of which some may not exist. Raises OSError."""
+
+        def remove(context: ctypes.c_void_p, number: int, completion: ctypes.c_void_p) -> int:
+            return int(_library().rados_aio_remove(context, names[number].encode(), completion))
+
+        self._on_objects(pool, len(names), remove)
+
+    def _on_objects(
+        self,
+        pool: str,
+        count: int,
+        start: Callable[[ctypes.c_void_p, int, ctypes.c_void_p], int],
+    ) -> list[bool]:
+        """Do an operation on each object, several at once; whether the object exists. Raises
+        OSError for the first other failure."""
+
+        def task() -> tuple[int, list[bool]]:
+            exist: list[bool] = []
+            with _io_context(self._handle, pool) as context:
+                for first in range(0, count, _OBJECTS_AT_ONCE):
+                    numbers = range(first, min(count, first + _OBJECTS_AT_ONCE))
+                    statuses = _complete([partial(start, context, number) for number in numbers])
+                    for status in statuses:
+                        if status not in (0, -errno.ENOENT):
+                            return status, exist
+                        exist.append(status == 0)
+            return 0, exist
+
+        status, exist = self._call(task)
+        _raise_errno(status)
+        return exist
+
     def ask_greetings(
         self, addresses: Mapping[str, tuple[str, int]], within_s: float
     ) -> Mapping[str, str]:
@@ -214,6 +280,45 @@ class Connection:
             words = [prefix, *(str(value) for key, value in given.items() if key != "format")]
             raise CommandFailed(-status, " ".join(words), message)
         return answer
+
+
+_OBJECTS_AT_ONCE = 64
+_u64, _time_t = ctypes.c_uint64, ctypes.c_long
+
+
+@contextmanager
+def _io_context(handle: ctypes.c_void_p | None, pool: str) -> Iterator[ctypes.c_void_p]:
+    """The I/O context of a pool. Raises OSError."""
+    context = ctypes.c_void_p()
+    _raise_errno(_library().rados_ioctx_create(handle, pool.encode(), ctypes.byref(context)))
+    try:
+        yield context
+    finally:
+        _library().rados_ioctx_destroy(context)
+
+
+def _complete(starts: Sequence[Callable[[ctypes.c_void_p], int]]) -> list[int]:
+    """Start operations, wait until all are complete, and return their statuses in order."""
+    library = _library()
+    begun: list[tuple[ctypes.c_void_p, int]] = []
+    for start in starts:
+        completion = ctypes.c_void_p()
+        library.rados_aio_create_completion(None, None, None, ctypes.byref(completion))
+        begun.append((completion, start(completion)))
+    statuses = []
+    for completion, failure in begun:
+        if not failure:
+            library.rados_aio_wait_for_complete(completion)
+            failure = library.rados_aio_get_return_value(completion)
+        library.rados_aio_release(completion)
+        statuses.append(failure)
+    return statuses
+
+
+def _raise_errno(status: int) -> None:
+    """Raise OSError for a negative status of librados."""
+    if status < 0:
+        raise OSError(-status, os.strerror(-status))
 
 
 def _library() -> ctypes.CDLL:

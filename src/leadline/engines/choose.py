@@ -14,7 +14,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.program.request import Program
 from leadline.plan.models import EngineChoice, Plan, Workload
 from leadline.plan.rules import engine_faults
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import TargetKind, TargetUrl
 from leadline.runner.ports import Engine
 
 
@@ -33,8 +33,9 @@ class RealEngines:
         self._pgbench = ProgramEngine(Program.PGBENCH)
         self._sysbench = ProgramEngine(Program.SYSBENCH)
 
-    def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
-        if kind is TargetKind.RADOS:
+    def engine_for(self, workload: Workload, url: TargetUrl) -> Engine:
+        kind = url.kind
+        if kind is TargetKind.RADOS and not url.fio_objects:
             return self._rados_bench
         if workload.streams:
             return self._zfs_stream
@@ -48,12 +49,13 @@ class RealEngines:
             return self._fleet
         return self._rbd_bench if workload.engine is EngineChoice.RBD_BENCH else self._fio
 
-    def prefill_engine(self, kind: TargetKind) -> Engine:
-        if kind.on_kubernetes:
+    def prefill_engine(self, url: TargetUrl) -> Engine:
+        if url.kind.on_kubernetes:
             return self._remote_fio
-        if kind is TargetKind.HOSTS:
+        if url.kind is TargetKind.HOSTS:
             return self._fleet
-        return self._rados_bench if kind is TargetKind.RADOS else self._fio
+        by_rados_bench = url.kind is TargetKind.RADOS and not url.fio_objects
+        return self._rados_bench if by_rados_bench else self._fio
 
     def check(self, plan: Plan) -> None:
         """Raise LeadlineError for the first cell that cannot run: `plan-invalid` by the rules of
@@ -68,7 +70,7 @@ class RealEngines:
                     hint="another version of Leadline accepted this plan; start a new run with one "
                     "that `leadline check` accepts",
                 )
-            self.engine_for(cell.workload, target.kind).check(cell.workload, target.kind)
+            self.engine_for(cell.workload, target).check(cell.workload, target.kind)
 
 
 class OneEngine:
@@ -77,10 +79,10 @@ class OneEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
+    def engine_for(self, workload: Workload, url: TargetUrl) -> Engine:
         return self._engine
 
-    def prefill_engine(self, kind: TargetKind) -> Engine:
+    def prefill_engine(self, url: TargetUrl) -> Engine:
         return self._engine
 
     def check(self, plan: Plan) -> None:

@@ -54,7 +54,7 @@ def drill_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
                 "`command: {begin: ..., end: ...}`"
             )
             yield ("drill", "event"), sentence
-        elif target.parsed.kind not in _LOCAL_LOAD:
+        elif target.parsed.kind not in _LOCAL_LOAD and not target.parsed.fio_objects:
             sentence = (
                 f"the load on {target.name!r} does not come from fio on this machine, so the "
                 "event has no place in its time"

@@ -13,6 +13,8 @@ from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
 DATA_FILE = "leadline.{job}.dat"
 # The write-ahead log of PostgreSQL at its `max_wal_size`, and a new database cluster.
 DATABASE_LOG_BYTES = (1 << 30) + (64 << 20)
+# The objects of a job's data where fio's rados engine does the I/O; fio puts in their numbers.
+OBJECT_NAME = "{prefix}.{job}.{number}"
 # The block size in which data is written before trials.
 PREFILL_BLOCK = 1 << 20
 
@@ -20,6 +22,12 @@ PREFILL_BLOCK = 1 << 20
 def client_job(client: int, job: int | str) -> str:
     """The job's part of the file name; the first client has the file names of a single client."""
     return str(job) if client <= 1 else f"c{client}.{job}"
+
+
+def job_of(file: str) -> str:
+    """The job's part of the name of a `DATA_FILE`."""
+    begin, end = DATA_FILE.split("{job}")
+    return file.removeprefix(begin).removesuffix(end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

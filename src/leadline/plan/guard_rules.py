@@ -160,7 +160,7 @@ def _over_budget(plan: Plan, guard: Guard) -> Iterator[str]:
         for workload in plan.workloads_on(target.name):
             tool = _UNLIMITED.get(workload.engine, "")
             if kind is TargetKind.RADOS:
-                tool = "rados bench"
+                tool = "fio's rados engine" if target.parsed.fio_objects else "rados bench"
             if workload.job_file is not None:
                 yield (
                     f"{workload.name!r} is a job file, which is used unchanged and without the "

@@ -127,10 +127,10 @@ class EngineChoice(StrEnum):
 
     fio's engines do the I/O on files and devices; on a Ceph pool fio always uses librbd. `auto` is
     io_uring for depths that are a power of two (it rounds others up), else libaio. `rbd-bench` and
-    `rados-bench` are Ceph's own tools, the latter the only engine of `rados:` targets. `zfs-stream`
-    sends a snapshot and receives a copy, on targets of ZFS. `volume-lifecycle` makes, uses and
-    removes volumes of a StorageClass. `pgbench` and `sysbench` make their own data in
-    each trial, in the file system of the target.
+    `rados-bench` are Ceph's own tools. The latter is the engine of `rados:POOL`, and fio's `rados`
+    that of `rados:POOL?engine=fio`. `zfs-stream` sends a snapshot and receives a copy, on targets
+    of ZFS. `volume-lifecycle` makes, uses and removes volumes of a StorageClass. `pgbench` and
+    `sysbench` make their own data in each trial, in the file system of the target.
     """
 
     AUTO = "auto"
@@ -144,6 +144,7 @@ class EngineChoice(StrEnum):
     RBD = "rbd"
     RBD_BENCH = "rbd-bench"
     RADOS_BENCH = "rados-bench"
+    RADOS = "rados"
     ZFS_STREAM = "zfs-stream"
     VOLUME_LIFECYCLE = "volume-lifecycle"
     PGBENCH = "pgbench"

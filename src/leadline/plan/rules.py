@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from leadline.plan.footprint import target_footprint
+from leadline.plan.footprint import OBJECT_BYTES, target_footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
 from leadline.plan.target_url import (
     Access,
@@ -43,8 +43,9 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         yield "has no fsync: a stream is on disk when it has been received"
 
 
-# The size of the objects that `rados bench` reads, for any block size.
-_OBJECT_BYTES = 4 << 20
+# The memory of one fio for the names of its objects, those of each job counted, is 128 MiB
+# (`smalloc`): 262,144 are too many, measured with fio 3.33.
+_MOST_OBJECTS = 200_000
 _OF_RADOS = (Pattern.WRITE, Pattern.READ, Pattern.RANDREAD)
 # pgbench and sysbench need a file system on this machine or in a pod.
 _WITH_PROGRAMS = (
@@ -56,6 +57,7 @@ _FOR = {
     EngineChoice.RBD: (TargetKind.RBD,),
     EngineChoice.RBD_BENCH: (TargetKind.RBD,),
     EngineChoice.RADOS_BENCH: (TargetKind.RADOS,),
+    EngineChoice.RADOS: (TargetKind.RADOS,),
     EngineChoice.ZFS_STREAM: (TargetKind.ZFS, TargetKind.ZFS_ON_RBD),
     EngineChoice.VOLUME_LIFECYCLE: (TargetKind.STORAGE_CLASS,),
     EngineChoice.PGBENCH: _WITH_PROGRAMS,
@@ -88,6 +90,8 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
     elif workload.streams:
         for fault in stream_faults(workload):
             yield f"the engine {choice.value!r} {fault}"
+    elif url.fio_objects:
+        yield from _of_fio_objects(workload)
     elif kind is TargetKind.RADOS:
         yield from _of_rados_bench(workload)
     elif choice is EngineChoice.RBD_BENCH:
@@ -182,35 +186,67 @@ def _of_job_files(workload: Workload, kind: TargetKind) -> Iterator[str]:
         )
 
 
+_BY_FIO = "rados:POOL?engine=fio"
+
+
 def _of_rados_bench(workload: Workload) -> Iterator[str]:
     if workload.engine not in (EngineChoice.AUTO, EngineChoice.RADOS_BENCH):
         yield (
-            f"rados bench is all there is for rados: targets, not {workload.engine.value}: use "
-            "`engine: auto`, which takes what fits each target"
+            f"rados bench is the engine of rados:POOL, not {workload.engine.value}: use "
+            f"`engine: auto`, or the target {_BY_FIO}"
         )
         return
     yield from _of_one_process("rados bench", workload)
     for phase in workload.phases:
-        yield from _of_objects(phase)
+        if phase.pattern not in _OF_RADOS:
+            yield (
+                f"rados bench cannot do {phase.pattern.value}, since it writes new objects only, "
+                "one behind the other, and never mixes reads with writes: use write, read or "
+                f"randread, or the target {_BY_FIO}"
+            )
+            continue
+        yield from _of_objects("rados bench", phase, in_blocks=phase.pattern.reads)
 
 
-def _of_objects(phase: Phase) -> Iterator[str]:
-    if phase.pattern not in _OF_RADOS:
+def _of_objects(tool: str, phase: Phase, *, in_blocks: bool) -> Iterator[str]:
+    """Sizes that do not fit the objects; `in_blocks`: the tool uses parts of an object."""
+    if phase.size % OBJECT_BYTES:
         yield (
-            f"rados bench cannot do {phase.pattern.value}, since it writes new objects only, one "
-            "behind the other, and never mixes reads with writes: use write, read or randread, or "
-            "an rbd: target of the same pool"
+            f"the data of {tool} are objects of 4 MiB, and size {phase.size} is no multiple of it"
+        )
+    if in_blocks and OBJECT_BYTES % phase.block_size:
+        yield (
+            f"{tool} cannot use objects of 4 MiB in blocks of {phase.block_size} bytes: use a "
+            "block size that divides 4M: 4k, 64k, 1M, 4M"
+        )
+
+
+def _of_fio_objects(workload: Workload) -> Iterator[str]:
+    tool = "fio's rados engine"
+    if workload.engine not in (EngineChoice.AUTO, EngineChoice.RADOS):
+        yield (
+            f"{tool} is the engine of {_BY_FIO} and of rados: targets with hosts, not "
+            f"{workload.engine.value}: use `engine: auto`"
         )
         return
-    if phase.size % _OBJECT_BYTES:
+    if workload.job_file is not None:
+        yield "a job file names its I/O engine itself: write it as a workload of the plan"
+    neighbour = (workload.neighbour,) if workload.neighbour is not None else ()
+    for phase in (*workload.phases, *neighbour):
+        yield from _of_objects(tool, phase, in_blocks=True)
+        if phase.fsync:
+            yield f"{tool} has no fsync: omit it, RADOS acknowledges a write when it is durable"
+        if phase.rate_iops is not None:
+            yield f"{tool} offers no rate: use an rbd: target of the same pool"
+        if phase.sharing is not None and phase.pattern.sequential and phase.numjobs > 1:
+            yield (
+                f"{tool} has no parts of shared objects for the jobs of a sequence: omit sharing"
+            )
+    count = sum(phase.numjobs * (phase.size // OBJECT_BYTES) for phase in workload.phases)
+    if count > _MOST_OBJECTS:
         yield (
-            f"rados bench reads what lies in objects of 4 MiB, and size {phase.size} is no "
-            "multiple of it"
-        )
-    if phase.pattern.reads and _OBJECT_BYTES % phase.block_size:
-        yield (
-            f"rados bench cannot read objects of 4 MiB in blocks of {phase.block_size} bytes: use "
-            "a block size that divides 4M: 4k, 64k, 1M, 4M"
+            f"{tool} has memory for {_MOST_OBJECTS:,} objects of all jobs of a workload, not for "
+            f"{count:,}: use fewer jobs or a smaller size"
         )
 
 

@@ -4,7 +4,7 @@ Targets are `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`, `cep
 `zfs:POOL[/DATASET]`, `zvol:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and
 `zfs+rbd:POOL` and `ext4+rbd:POOL` for new file systems on an RBD image. ZFS and targets on a
 cluster have options:
-`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `rbd:POOL?hosts=a,b`,
+`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `rbd:POOL?hosts=a,b`, `rados:POOL?engine=fio`,
 `storageclass:fast?size=20Gi&count=3`.
 """
 
@@ -311,7 +311,7 @@ _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.ZVOL: VOLUME_PROPERTIES,
     TargetKind.ZFS_ON_RBD: (*DATASET_PROPERTIES, "data_pool", "inter_zone_rtt"),
     TargetKind.EXT4_ON_RBD: ("data_pool", "inter_zone_rtt"),
-    TargetKind.RADOS: ("inter_zone_rtt",),
+    TargetKind.RADOS: ("engine", "hosts", "inter_zone_rtt"),
     TargetKind.CEPHFS: ("inter_zone_rtt",),
     TargetKind.STORAGE_CLASS: OPTIONS,
 }
@@ -319,6 +319,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "read_policy": ("default", "balance", "localize"),
     "features": ("layering", "virtualization"),
     "shared": ("yes", "no"),
+    "engine": ("rados-bench", "fio"),
     "sync": ("standard", "always", "disabled"),
     "logbias": ("latency", "throughput"),
     "primarycache": ("all", "metadata", "none"),
@@ -384,6 +385,13 @@ class TargetUrl:
         if self.kind is TargetKind.HOSTS:
             return tuple(self.location.partition(":/")[0].split(","))
         return tuple(self.options["hosts"].split(",")) if "hosts" in self.options else ()
+
+    @property
+    def fio_objects(self) -> bool:
+        """Whether fio's rados engine does the I/O of a `rados:` target, and not `rados bench`, one
+        process on this machine."""
+        on_hosts = bool(self.hosts) and self.kind is TargetKind.RADOS
+        return self.options.get("engine") == "fio" or on_hosts
 
     @property
     def path_on_hosts(self) -> str:
@@ -538,6 +546,8 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
         raise ValueError("the shared image has the default layout of its objects")
     _check_layout(found)
     if "hosts" in found:
+        if found.get("engine") == "rados-bench":
+            raise ValueError("rados bench is one process on this machine: omit engine or hosts")
         if found.get("shared") == "yes":
             raise ValueError("the shared image is for this machine alone: omit hosts or shared")
         if found.get("read_policy") == "localize":

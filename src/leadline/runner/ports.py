@@ -16,7 +16,7 @@ from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
-from leadline.plan.target_url import TargetKind, VolumeSharing
+from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
 from leadline.runner.events import StopRequest
 
 if TYPE_CHECKING:
@@ -103,6 +103,21 @@ class RadosPool:
     pool: str
     objects: str
     access: CephAccess
+
+    def __str__(self) -> str:
+        return f"rados:{self.pool}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RadosObjects:
+    """Leadline's objects of `OBJECT_BYTES` in a Ceph pool, for fio's rados engine, which has no
+    namespaces: the names of all begin with `prefix` (`OBJECT_NAME`). Hosts are as in RbdImage."""
+
+    shape: ClassVar[Shape] = Shape.FILES
+    pool: str
+    prefix: str
+    access: CephAccess
+    hosts: tuple[Host, ...] = ()
 
     def __str__(self) -> str:
         return f"rados:{self.pool}"
@@ -205,7 +220,9 @@ class Hosts:
 
 
 # Where an engine does its I/O.
-Location = Folder | Device | RbdImage | RadosPool | RemoteVolumes | VolumeClaims | Hosts
+Location = (
+    Folder | Device | RbdImage | RadosPool | RadosObjects | RemoteVolumes | VolumeClaims | Hosts
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,11 +300,11 @@ class Engine(Protocol):
 class Engines(Protocol):
     """The engines, and which of them runs a workload."""
 
-    def engine_for(self, workload: Workload, kind: TargetKind) -> Engine:
-        """The engine for trials of a workload on a target of that kind."""
+    def engine_for(self, workload: Workload, url: TargetUrl) -> Engine:
+        """The engine for trials of a workload on a target."""
 
-    def prefill_engine(self, kind: TargetKind) -> Engine:
-        """The engine that writes the data of a target of that kind."""
+    def prefill_engine(self, url: TargetUrl) -> Engine:
+        """The engine that writes the data of a target."""
 
     def check(self, plan: Plan) -> None:
         """Raise the first reason why a cell of the plan cannot run."""

@@ -54,7 +54,7 @@ class PreparedTarget:
         }
         self.layers: tuple[Layer, ...] = ()
         self.written_bytes = 0
-        self._kind = plan.target(self.name).parsed.kind
+        self._url = plan.target(self.name).parsed
         self._engines = engines
         self._settled: dict[tuple[str, bool, bool], Workload] = {}
 
@@ -65,10 +65,10 @@ class PreparedTarget:
 
     @property
     def prefill_engine(self) -> Engine:
-        return self._engines.prefill_engine(self._kind)
+        return self._engines.prefill_engine(self._url)
 
     def engine_for(self, workload: Workload) -> Engine:
-        return self._engines.engine_for(workload, self._kind)
+        return self._engines.engine_for(workload, self._url)
 
     def inspect(self, claimed_bytes: int = 0) -> None:
         """Raise LeadlineError for what forbids using the target."""

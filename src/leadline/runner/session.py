@@ -170,7 +170,7 @@ def _fio_version(request: RunRequest) -> str:
     """fio's version where any cell of the plan uses it; empty otherwise."""
     plan = request.plan
     for cell in plan.cells:
-        engine = request.engines.engine_for(cell.workload, plan.target(cell.target).parsed.kind)
+        engine = request.engines.engine_for(cell.workload, plan.target(cell.target).parsed)
         if engine.version.startswith("fio"):
             return engine.version
     return ""

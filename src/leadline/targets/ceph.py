@@ -72,10 +72,15 @@ class PoolTarget(CephTarget, ABC):
 
     def _note(self, path: str, token: str, journal: Journal) -> None:
         """Record what is about to be made."""
-        self.cluster.use_journal(journal)
         created = Created(target=self.name, cluster=self.cluster.name, path=path, token=token)
         journal.note_created(created)
         self._created, self._journal = created, journal
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        self.cluster.refuse_unfit()
+
+    def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self.cluster.use_journal(journal)
 
     @abstractmethod
     def _remove(self, created: Created) -> tuple[str, ...]:
@@ -195,11 +200,12 @@ class RadosTarget(PoolTarget):
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
-        self.cluster.refuse_unfit()
+        super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)
         require_application(find_pool(self.cluster, self._pool, where), "rados", where)
         require_capacity(self.cluster, self._pool, footprint.span, claimed_bytes, where)
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        super().acquire(footprint, run, journal)
         token = secrets.token_hex(8)
         objects = f"leadline-{run}-{token}"
         self._note(f"rados:{self._pool}/{objects}", token, journal)
@@ -272,7 +278,7 @@ class RbdTarget(PoolTarget):
         where = [f"target {self.name!r}"]
         here = self.cluster.lab.client_location if self.cluster.lab else ""
         self._settings = client_settings(self._url, here, where)
-        self.cluster.refuse_unfit()
+        super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)
         self._choose_pools(where)
         metadata = find_pool(self.cluster, self._pool, where)
         require_application(metadata, "rbd", where)
@@ -331,10 +337,10 @@ class RbdTarget(PoolTarget):
         require_span(f"the image {spec!r}", size, footprint.span, where)
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        super().acquire(footprint, run, journal)
         self._access = self.cluster.client(dict(self._settings))
         self._span = footprint.span
         if self._url.image:
-            self.cluster.use_journal(journal)
             self._read_facts()
             return
         token = secrets.token_hex(8)

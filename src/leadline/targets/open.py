@@ -31,7 +31,9 @@ from leadline.targets.drill import DRILL, undo_leftover
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DirectoryTarget, remove_folder
-from leadline.targets.rbd_from_hosts import RbdFromHostsTarget
+from leadline.targets.pool_from_hosts import RadosFromHostsTarget, RbdFromHostsTarget
+from leadline.targets.rados_objects import SCHEME as RADOS_OBJECTS
+from leadline.targets.rados_objects import RadosObjectsTarget, remove_prefixed
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
     SharedImages,
@@ -77,6 +79,10 @@ def open_targets(
                 return RbdTarget(target, clusters[target.cluster], destroy)
             case TargetKind.RBD | TargetKind.EXT4_ON_RBD | TargetKind.ZFS_ON_RBD:
                 return _on_shared_image(target, clusters[target.cluster], shared)
+            case TargetKind.RADOS if target.parsed.fio_objects:
+                if target.parsed.hosts:
+                    return RadosFromHostsTarget(target, clusters[target.cluster], note)
+                return RadosObjectsTarget(target, clusters[target.cluster])
             case TargetKind.RADOS:
                 return RadosTarget(target, clusters[target.cluster])
             case TargetKind.CEPHFS:
@@ -242,6 +248,7 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
     removers: Mapping[str, Callable[[CephAccess, Created], tuple[str, ...]]] = {
         "rbd:": remove_image,
         "rados:": remove_objects,
+        RADOS_OBJECTS: remove_prefixed,
     }
     try:
         if created.path.startswith(LAB):

@@ -18,6 +18,7 @@ from leadline.runner.ports import (
     Host,
     Hosts,
     Location,
+    RadosObjects,
     RadosPool,
     RbdImage,
     RemoteVolume,
@@ -25,7 +26,7 @@ from leadline.runner.ports import (
     Shape,
 )
 from leadline.targets.ceph import client_settings
-from leadline.targets.rbd_from_hosts import FOLDER_THERE
+from leadline.targets.pool_from_hosts import FOLDER_THERE
 from leadline.targets.zfs import mount_folder
 from leadline.targets.zvol import VOLUMES
 
@@ -59,6 +60,10 @@ def preview_location(plan: Plan, target: Target) -> Location:
         name=cluster.id,
         namespace=None if cluster.ceph_conf else Path("LAB-NETWORK"),
     )
+    if url.fio_objects:
+        return RadosObjects(
+            pool=url.pool, prefix=_OWN, access=access, hosts=_hosts(url, FOLDER_THERE)
+        )
     if url.kind is TargetKind.RADOS:
         return RadosPool(pool=url.pool, objects=_OWN, access=access)
     settings = client_settings(url, "WHERE-THIS-CLIENT-IS")

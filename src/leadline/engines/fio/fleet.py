@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from leadline import errors, files
@@ -21,7 +22,13 @@ from leadline.archive.records import ClientRecord, Clients, Problem, TrialStatus
 from leadline.connect.shell import run_repeatable
 from leadline.engines.fio.choice import TRY_FILE, prefill_choice, try_in_shell, try_options
 from leadline.engines.fio.job import Vary, job_text, prefill_text
-from leadline.engines.fio.local import FioEngine
+from leadline.engines.fio.local import (
+    FioEngine,
+    engine_options,
+    pool_engine,
+    prefix_of,
+    try_object,
+)
 from leadline.engines.fio.outcome import error_lines, finished_outcome, local_outcome
 from leadline.engines.fio.pace import Pace, Section, find_shortfall, sections_of
 from leadline.engines.fio.servers import POLL_S, Servers, Start
@@ -42,6 +49,7 @@ from leadline.runner.ports import (
     Job,
     Location,
     Progress,
+    RadosObjects,
     RbdImage,
 )
 
@@ -53,7 +61,7 @@ _QUERY = "fio --version && getconf _NPROCESSORS_ONLN && date +%s%N"
 
 def hosts_of(location: Location) -> tuple[Host, ...]:
     """The hosts of the fio servers; none where they are on this machine."""
-    return location.hosts if isinstance(location, Hosts | RbdImage) else ()
+    return location.hosts if isinstance(location, Hosts | RbdImage | RadosObjects) else ()
 
 
 def host_for(location: Location, client: int) -> Host | None:
@@ -67,6 +75,14 @@ def ceph_environment(location: Location, host: Host) -> dict[str, str]:
     # fio's rbd engine reads the name of the configuration from the environment alone.
     on_rbd = isinstance(location, RbdImage)
     return {"CEPH_CONF": f"{host.path}/{CEPH_CONF_THERE}"} if on_rbd else {}
+
+
+def _on_host(location: Location, host: Host) -> Location:
+    """The location as a fio on the host reaches it."""
+    if not isinstance(location, RadosObjects):
+        return location
+    conf = Path(host.path) / CEPH_CONF_THERE
+    return replace(location, access=replace(location.access, conf=conf))
 
 
 def client_names(job: Job) -> tuple[str, ...]:
@@ -252,16 +268,24 @@ class FleetEngine(FioEngine):
         host = host_for(location, 1)
         if host is None:
             return super()._try(choice, direct, location)
-        if isinstance(location, RbdImage):
+        if pool_engine(location):
             engine, *options = try_options(choice, direct, in_files=False)
-            options = [engine, *self.where(location), *options]
+            where = self.where(_on_host(location, host))
+            options = [engine, *where, *options, *try_object(location)]
             environment = ceph_environment(location, host)
             return try_in_shell(host.shell, host.path, options, environment=environment)
         options = try_options(choice, direct, in_files=True)
         return try_in_shell(host.shell, host.path, options, remove=TRY_FILE)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
-        text = job_text(workload, location.shape, seed, vary=Vary.DATA, fleet=True)
+        text = job_text(
+            workload,
+            location.shape,
+            seed,
+            vary=Vary.DATA,
+            fleet=True,
+            objects=prefix_of(location),
+        )
         return "\n".join([*self.client_comments(location), text])
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
@@ -286,10 +310,10 @@ class FleetEngine(FioEngine):
         own = ["--lat_percentiles=1", *(["--create_only=1"] if job.layout_only else [])]
         starts = []
         for number, name in enumerate(client_names(job), start=1):
-            engine = ["--ioengine=rbd"] if isinstance(location, RbdImage) else []
+            engine = engine_options(location)
             host = host_for(location, number)
             if host is not None:
-                where = self.where(location) if isinstance(location, RbdImage) else []
+                where = self.where(_on_host(location, host)) if engine else []
                 environment = ceph_environment(location, host)
                 command = host.serving(scratch / name, [*own, *engine, *where], environment)
             else:

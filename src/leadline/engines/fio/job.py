@@ -11,8 +11,16 @@ from enum import Enum, auto
 
 from leadline.formats.fio import job_file
 from leadline.formats.fio.histogram_logs import ROW_S
-from leadline.plan.footprint import DATA_FILE, PREFILL_BLOCK, Footprint, client_job
-from leadline.plan.models import EngineChoice, Phase, Workload
+from leadline.plan.footprint import (
+    DATA_FILE,
+    OBJECT_BYTES,
+    OBJECT_NAME,
+    PREFILL_BLOCK,
+    Footprint,
+    client_job,
+    job_of,
+)
+from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Shape
 
 # In one job the next I/O waits for those in flight before it sleeps until its time
@@ -113,10 +121,12 @@ def job_text(
     *,
     vary: Vary = Vary.NOTHING,
     fleet: bool = False,
+    objects: str = "",
 ) -> str:
     """A generated job file: one section a phase, each behind a stonewall and reported apart. For
     clients that `vary` it holds variables, and says above what each client puts in their place. In
-    a `fleet` one fio writes the logs of all clients."""
+    a `fleet` one fio writes the logs of all clients. `objects` is the prefix of RADOS objects,
+    which are the files."""
     if workload.job_file:
         return workload.job_file.text
     own = vary is Vary.DATA
@@ -150,11 +160,11 @@ def job_text(
     if workload.drill is not None:
         settings |= _DRILL_LOGS
     if shape is Shape.FILES:
-        settings["filename_format"] = _file("$jobnum", own)
+        settings["filename_format"] = _file("$jobnum", own, objects)
         variables += [FILES] * own
     lines = ["[global]", *(f"{key}={value}" for key, value in settings.items())]
     for number, phase in enumerate(workload.phases, start=1):
-        lines += ["", *_section(phase, shape, own, fleet)]
+        lines += ["", *_section(phase, shape, own, fleet, objects)]
         if workload.drill is not None:
             lines.append(f"write_hist_log={phase.name.replace('/', '-')}")
         if own and shape is Shape.SPAN:
@@ -163,11 +173,20 @@ def job_text(
     return "\n".join([*(variable.comment for variable in variables), *lines]) + "\n"
 
 
-def _file(job: int | str, own: bool) -> str:
-    return DATA_FILE.format(job=f"{FILES.place}{job}" if own else job)
+def _file(job: int | str, own: bool, objects: str = "") -> str:
+    name = f"{FILES.place}{job}" if own else str(job)
+    if objects:
+        return OBJECT_NAME.format(prefix=objects, job=name, number="$filenum")
+    return DATA_FILE.format(job=name)
 
 
-def _section(phase: Phase, shape: Shape, own: bool, fleet: bool) -> list[str]:
+def _in_objects(size: int, pattern: Pattern) -> Mapping[str, object]:
+    """fio's options for data in objects: all of them in order, or any at random."""
+    order = "sequential" if pattern.sequential else "random"
+    return {"nrfiles": size // OBJECT_BYTES, "file_service_type": order}
+
+
+def _section(phase: Phase, shape: Shape, own: bool, fleet: bool, objects: str = "") -> list[str]:
     settings: dict[str, object] = {
         "rw": phase.pattern.value,
         "bs": phase.block_size,
@@ -185,8 +204,11 @@ def _section(phase: Phase, shape: Shape, own: bool, fleet: bool) -> list[str]:
         settings["rwmixread"] = phase.read_share
     if phase.fsync:
         settings["fsync"] = phase.fsync
+    if objects:
+        settings |= _in_objects(phase.part, phase.pattern)
+    one_file = "filename_format" if objects else "filename"
     if phase.sharing is not None and shape is Shape.FILES:
-        settings["filename"] = _file(0, own)
+        settings[one_file] = _file(0, own, objects)
     if phase.part < phase.size or (shape is Shape.SPAN and phase.sharing is None):
         settings["offset_increment"] = phase.part
     if phase.rate_iops is not None:
@@ -198,7 +220,7 @@ def _section(phase: Phase, shape: Shape, own: bool, fleet: bool) -> list[str]:
             settings["size"] = phase.stretch
             settings.pop("offset_increment", None)
             if shape is Shape.FILES:
-                settings["filename"] = _file(0, own)
+                settings[one_file] = _file(0, own, objects)
     elif phase.limit_bps is not None:
         # In bytes, which a budget of few I/Os for many jobs needs: fio's rate_iops is whole.
         rates = [round(phase.limit_bps * share / phase.numjobs) for share in phase.shares]
@@ -212,10 +234,16 @@ def _section(phase: Phase, shape: Shape, own: bool, fleet: bool) -> list[str]:
 
 
 def prefill_text(
-    footprint: Footprint, shape: Shape, *, engine: EngineChoice, direct: bool, own: bool = False
+    footprint: Footprint,
+    shape: Shape,
+    *,
+    engine: EngineChoice,
+    direct: bool,
+    own: bool = False,
+    objects: str = "",
 ) -> str:
     """A job that writes every byte of the footprint once, with data that does not compress; each
-    client writes the files that are its `own`."""
+    client writes the files that are its `own`. `objects` as in `job_text`."""
     lines = [
         "[global]",
         f"ioengine={engine.value}",
@@ -225,7 +253,8 @@ def prefill_text(
         f"iodepth={PREFILL_DEPTH}",
         "refill_buffers=1",
         "fallocate=none",
-        "end_fsync=1",
+        # fio's rados engine has no fsync: RADOS acknowledges a write when it is durable.
+        *([] if objects else ["end_fsync=1"]),
         "group_reporting=1",
     ]
     # One section writes a stretch; of files each has a section, and all run at the same time.
@@ -237,7 +266,14 @@ def prefill_text(
     if own:
         return _fleet_prefill(footprint, lines)
     for number, (name, size) in enumerate(footprint.files.items()):
-        lines += ["", f"[prefill-{number}]", f"filename={name}", f"size={size}"]
+        lines += ["", f"[prefill-{number}]"]
+        if objects:
+            places = _in_objects(size, Pattern.WRITE)
+            lines += [f"filename_format={_file(job_of(name), False, objects)}"]
+            lines += [f"{key}={value}" for key, value in places.items()]
+        else:
+            lines += [f"filename={name}"]
+        lines += [f"size={size}"]
     return "\n".join(lines) + "\n"
 
 

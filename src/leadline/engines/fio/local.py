@@ -41,9 +41,40 @@ from leadline.runner.ports import (
     Job,
     Location,
     Progress,
+    RadosObjects,
     RbdImage,
     Shape,
 )
+
+# The only I/O engine for a kind of target in a Ceph pool.
+_OF_KIND = {TargetKind.RBD: EngineChoice.RBD, TargetKind.RADOS: EngineChoice.RADOS}
+# Options of fio's rados engine that earlier versions lack: without them it uses the cluster of
+# this machine, and creates empty objects.
+_RADOS_OPTIONS = ("conf", "touch_objects")
+
+
+def pool_engine(location: Location) -> EngineChoice | None:
+    """The only engine for a location in a Ceph pool; None for all other locations."""
+    if isinstance(location, RbdImage):
+        return EngineChoice.RBD
+    return EngineChoice.RADOS if isinstance(location, RadosObjects) else None
+
+
+def engine_options(location: Location) -> list[str]:
+    """fio's option for that engine: its own options must come after it."""
+    choice = pool_engine(location)
+    return [f"--ioengine={choice.value}"] if choice else []
+
+
+def prefix_of(location: Location) -> str:
+    """The prefix of the objects of a location; empty where it has none."""
+    return location.prefix if isinstance(location, RadosObjects) else ""
+
+
+def try_object(location: Location) -> list[str]:
+    """fio's options for an object that does not exist: reading it needs a connection alone."""
+    prefix = prefix_of(location)
+    return [f"--filename={prefix}.try"] if prefix else []
 
 
 class FioEngine:
@@ -75,23 +106,34 @@ class FioEngine:
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         self.require_version()
-        on_rbd = kind is TargetKind.RBD
-        choice = EngineChoice.RBD if on_rbd else workload.engine
+        choice = _OF_KIND.get(kind, workload.engine)
         if choice is not EngineChoice.AUTO and choice.value not in self.engines:
             raise LeadlineError(
                 errors.ENGINE_UNKNOWN,
                 f"this fio has no engine {choice.value!r}",
                 context=[f"workload {workload.name!r}", self.version],
-                hint="install a fio that was built with librbd"
-                if on_rbd
+                hint="install a fio that was built with librbd and librados"
+                if kind in _OF_KIND
                 else "use `engine: auto`, or one that `fio --enghelp` lists",
             )
+        if choice is EngineChoice.RADOS:
+            self._require_rados_options()
+
+    def _require_rados_options(self) -> None:
+        options = self._program.ask(f"--enghelp={EngineChoice.RADOS.value}").stdout
+        known = {line.partition(":")[0].strip() for line in options.splitlines()}
+        for option in _RADOS_OPTIONS:
+            if option not in known:
+                raise LeadlineError(
+                    errors.FIO_TOO_OLD,
+                    f"the rados engine of this fio has no option {option!r}",
+                    context=[self.version],
+                    hint="install fio 3.33 or newer, or use `rados bench`: rados:POOL",
+                )
 
     def _candidates(self, workload: Workload, location: Location) -> list[EngineChoice]:
-        # fio does I/O on an image by librbd alone.
-        if isinstance(location, RbdImage):
-            return [EngineChoice.RBD]
-        return candidates(workload, self.engines)
+        only = pool_engine(location)
+        return [only] if only else candidates(workload, self.engines)
 
     def likely(self, workload: Workload, location: Location) -> Workload:
         choices = self._candidates(workload, location)
@@ -112,7 +154,7 @@ class FioEngine:
         folder = location.path if isinstance(location, Folder) else None
         engine, *options = try_options(choice, direct, in_files=folder is not None)
         # Options of an I/O engine must come after its own name.
-        words = ["--name=try", engine, *self.where(location), *options]
+        words = ["--name=try", engine, *self.where(location), *options, *try_object(location)]
         command = [*self.begin(location), *words, "--output-format=json"]
         with tempfile.TemporaryDirectory(prefix=files.prefix("try")) as scratch:
             status, out, err = programs.run(*command, bound_s=TRY_S, cwd=scratch)
@@ -124,7 +166,7 @@ class FioEngine:
         return None if status == 0 else error_line(err + out, status)
 
     def job_text(self, workload: Workload, location: Location, seed: int) -> str:
-        text = job_text(workload, location.shape, seed)
+        text = job_text(workload, location.shape, seed, objects=prefix_of(location))
         return "\n".join([*self.client_comments(location), text])
 
     def client_comments(self, location: Location) -> list[str]:
@@ -134,14 +176,20 @@ class FioEngine:
         return [f"# client: {key} = {value}" for key, value in location.settings]
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
-        on_rbd = isinstance(location, RbdImage)
-        engine = EngineChoice.RBD if on_rbd else prefill_choice(self.engines)
-        return prefill_text(footprint, location.shape, engine=engine, direct=direct)
+        return prefill_text(
+            footprint,
+            location.shape,
+            engine=pool_engine(location) or prefill_choice(self.engines),
+            direct=direct,
+            objects=prefix_of(location),
+        )
 
     def begin(self, location: Location) -> list[str]:
         """The start of the command line: fio, in the network of the target."""
-        if not isinstance(location, RbdImage):
+        if not isinstance(location, RbdImage | RadosObjects):
             return [self.program]
+        if isinstance(location, RadosObjects):
+            return [*location.access.prefix, self.program]
         # fio's rbd engine reads the name of the configuration from the environment alone.
         conf = f"CEPH_CONF={location.access.conf}"
         return [*location.access.prefix, "env", conf, self.program]
@@ -152,6 +200,11 @@ class FioEngine:
             case RbdImage():
                 who = f"--clientname={location.access.name}"
                 where = [who, f"--pool={location.pool}", f"--rbdname={location.image}"]
+            case RadosObjects():
+                who = f"--clientname={location.access.name}"
+                conf = f"--conf={location.access.conf}"
+                # A read of an object that does not exist must not create it.
+                return [who, f"--pool={location.pool}", conf, "--touch_objects=0"]
             case Folder() | Device():
                 held = location.descriptor or location.path
                 # fio splits both options at colons.
@@ -170,13 +223,11 @@ class FioEngine:
 
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
         layout_only = ("--create_only=1",) if job.layout_only else ()
-        # Options of an I/O engine must come after its own name.
-        engine = ("--ioengine=rbd",) if isinstance(job.location, RbdImage) else ()
         return (
             *self.begin(job.location),
             f"--output={folder / layout.FIO_OUTPUT}",
             *REPORT_OPTIONS,
-            *engine,
+            *engine_options(job.location),
             *self.where(job.location),
             *layout_only,
             str(folder / layout.JOB_FILE),

@@ -1,7 +1,11 @@
-"""The target `rbd:POOL?hosts=a,b`: one image, on which load generators reached by ssh do I/O."""
+"""Targets in a Ceph pool on which load generators reached by ssh do I/O.
+
+`rbd:POOL?hosts=a,b` is one image, `rados:POOL?hosts=a,b` are objects.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
@@ -11,43 +15,47 @@ from leadline.connect.shell import run_repeatable
 from leadline.engines.fio.choice import TRY_S
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import Target
+from leadline.plan.models import EngineChoice, Target
 from leadline.plan.target_url import TargetKind, TargetUrl
 from leadline.probes.watches.host import Machine
-from leadline.runner.ports import CEPH_CONF_THERE, Host, Journal, RbdImage
-from leadline.targets.ceph import RbdTarget
+from leadline.runner.ports import CEPH_CONF_THERE, Host, Journal, RadosObjects, RbdImage
+from leadline.targets.ceph import PoolTarget, RbdTarget
 from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.hosts import HostsTarget
+from leadline.targets.rados_objects import RadosObjectsTarget
 
 # Where a folder with the configuration is made on each host.
 FOLDER_THERE = "/tmp"
 _CONNECT_S = 60.0
-# An image that cannot exist: fio opens it after it has reached the pool.
-_NO_IMAGE = "leadline-none"
+# An image or object that cannot exist: fio looks for it after it has reached the pool.
+_NOTHING = "leadline-none"
 _REACHED = "rbd_open failed"
+# librados on stderr: without a key, and with one that the cluster does not know.
+_NO_KEY, _OTHER_KEY = "unable to find a keyring", "handle_auth_bad_method"
 # The exit status of timeout(1).
 _TIMED_OUT = 124
 
 
-class RbdFromHostsTarget(RbdTarget):
-    """This machine makes, fills and removes the image. The hosts get the configuration of Ceph in a
+class _FromHosts(PoolTarget):
+    """This machine makes, fills and removes the data. The hosts get the configuration of Ceph in a
     private file; keyrings are theirs."""
 
-    def __init__(
-        self,
-        target: Target,
-        cluster: OpenCluster,
-        destroy: Sequence[str],
-        note: Callable[[str], None],
-    ) -> None:
-        super().__init__(target, cluster, destroy)
+    engine: EngineChoice
+    _hosts: HostsTarget
+    _settings: tuple[tuple[str, str], ...] = ()
+
+    def _use_hosts(self, target: Target, note: Callable[[str], None]) -> None:
         names = ",".join(target.parsed.hosts)
         url = TargetUrl(kind=TargetKind.HOSTS, location=f"{names}:{FOLDER_THERE}")
         self._hosts = HostsTarget(target.model_copy(update={"url": str(url)}), note)
 
-    @property
-    def location(self) -> RbdImage:
-        return replace(super().location, hosts=self._hosts.location.hosts)
+    @abstractmethod
+    def _try_options(self) -> tuple[str, ...]:
+        """fio's options that name what it tries to read."""
+
+    @abstractmethod
+    def _is_reached(self, status: int, output: str) -> bool:
+        """Whether a fio that ended so has reached the pool."""
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)
@@ -60,23 +68,37 @@ class RbdFromHostsTarget(RbdTarget):
     def _try(self, host: str, conf: bytes) -> LeadlineError | None:
         """Why fio on a host does not reach the pool."""
         script = (resources.files("leadline.targets") / "host_reach.sh").read_text("utf-8")
-        image = self._url.image or _NO_IMAGE
-        words = (self.cluster.access.name, self._pool, image, f"{TRY_S:g}")
+        who = (f"--clientname={self.cluster.access.name}", f"--pool={self._pool}")
+        words = (f"{TRY_S:g}", self.engine.value, *who, *self._try_options())
         try:
             result = run_repeatable(
                 self._hosts.shells[host], script, *words, given=conf, bound_s=TRY_S + _CONNECT_S
             )
         except LeadlineError as error:
             return error
-        if result.status == 0 or (_REACHED in result.text and not self._url.image):
+        if self._is_reached(result.status, result.text):
             return None
         lines = [line.strip() for line in result.text.splitlines() if line.strip()]
-        if any("rbd" in line and "not load" in line for line in lines):
+        if any(self.engine.value in line and "not load" in line for line in lines):
             return LeadlineError(
                 errors.ENGINE_UNKNOWN,
-                f"fio on the host {host!r} has no engine 'rbd'",
-                hint="install a fio that was built with librbd, there",
+                f"fio on the host {host!r} has no engine {self.engine.value!r}",
+                hint=f"install a fio that was built with lib{self.engine.value}, there",
             )
+        user = f"client.{self.cluster.access.name}"
+        for sign, fact in (
+            (_NO_KEY, f"the host {host!r} has no keyring of {user}"),
+            (_OTHER_KEY, f"the cluster does not accept the key of {user} on the host {host!r}"),
+        ):
+            found = [line[line.index(sign) :] for line in lines if sign in line]
+            if found:
+                return LeadlineError(
+                    errors.CEPH_DENIED,
+                    fact,
+                    context=[f"librados: {found[0]}"],
+                    hint=f"copy the keyring of {user} to the host, to the same path as here, "
+                    "readable by the user of ssh",
+                )
         failures = [line for line in lines if "failed" in line or "rror" in line]
         silent = [f"no answer within {TRY_S:g} s"] if result.status == _TIMED_OUT else []
         return LeadlineError(
@@ -116,3 +138,49 @@ class RbdFromHostsTarget(RbdTarget):
 
     def release(self) -> tuple[str, ...]:
         return (*super().release(), *self._hosts.release())
+
+
+class RbdFromHostsTarget(_FromHosts, RbdTarget):
+    """`rbd:POOL?hosts=a,b`: one image."""
+
+    engine = EngineChoice.RBD
+
+    def __init__(
+        self,
+        target: Target,
+        cluster: OpenCluster,
+        destroy: Sequence[str],
+        note: Callable[[str], None],
+    ) -> None:
+        RbdTarget.__init__(self, target, cluster, destroy)
+        self._use_hosts(target, note)
+
+    @property
+    def location(self) -> RbdImage:
+        return replace(super().location, hosts=self._hosts.location.hosts)
+
+    def _try_options(self) -> tuple[str, ...]:
+        return (f"--rbdname={self._url.image or _NOTHING}",)
+
+    def _is_reached(self, status: int, output: str) -> bool:
+        return status == 0 or (_REACHED in output and not self._url.image)
+
+
+class RadosFromHostsTarget(_FromHosts, RadosObjectsTarget):
+    """`rados:POOL?hosts=a,b`: objects of each client."""
+
+    engine = EngineChoice.RADOS
+
+    def __init__(self, target: Target, cluster: OpenCluster, note: Callable[[str], None]) -> None:
+        RadosObjectsTarget.__init__(self, target, cluster)
+        self._use_hosts(target, note)
+
+    @property
+    def location(self) -> RadosObjects:
+        return replace(super().location, hosts=self._hosts.location.hosts)
+
+    def _try_options(self) -> tuple[str, ...]:
+        return ("--touch_objects=0", f"--filename={_NOTHING}")
+
+    def _is_reached(self, status: int, output: str) -> bool:
+        return status == 0

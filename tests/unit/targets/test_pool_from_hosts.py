@@ -16,10 +16,10 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.runner.ports import CEPH_CONF_THERE
 from leadline.targets import hosts as hosts_module
-from leadline.targets import rbd_from_hosts as module
+from leadline.targets import pool_from_hosts as module
 from leadline.targets.ceph import RbdTarget
 from leadline.targets.hosts import remove_from_host
-from leadline.targets.rbd_from_hosts import RbdFromHostsTarget
+from leadline.targets.pool_from_hosts import RbdFromHostsTarget
 from tests.local_shell import SCRATCH, LocalShell, stub
 
 NEEDED = Footprint(files={"leadline.0.dat": 1}, span=1, job_file_bytes=0, writes=True, clients=2)
