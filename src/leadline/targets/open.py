@@ -31,6 +31,8 @@ from leadline.targets.drill import DRILL, undo_leftover
 from leadline.targets.hosts import HostsTarget, remove_from_host
 from leadline.targets.image_device import SCHEME as SHARED
 from leadline.targets.local import DirectoryTarget, remove_folder
+from leadline.targets.rbd_by_nbd import SCHEME as NBD
+from leadline.targets.rbd_by_nbd import RbdByNbdTarget, remove_served_image
 from leadline.targets.rbd_from_hosts import RbdFromHostsTarget
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
@@ -72,6 +74,8 @@ def open_targets(
             case TargetKind.DEVICE:
                 return DeviceTarget(target, destroy, overwrite)
             case TargetKind.RBD if target.parsed.options.get("shared") != "yes":
+                if target.parsed.by_nbd:
+                    return RbdByNbdTarget(target, clusters[target.cluster])
                 if target.parsed.hosts:
                     return RbdFromHostsTarget(target, clusters[target.cluster], destroy, note)
                 return RbdTarget(target, clusters[target.cluster], destroy)
@@ -260,6 +264,8 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             return remove_dataset(created)
         if created.path.startswith(SHARED):
             return remove_shared_image(created, _access(plan, created.cluster))
+        if created.path.startswith(NBD):
+            return remove_served_image(created, _access(plan, created.cluster))
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)

@@ -47,7 +47,9 @@ class RbdFromHostsTarget(RbdTarget):
 
     @property
     def location(self) -> RbdImage:
-        return replace(super().location, hosts=self._hosts.location.hosts)
+        image = super().location
+        assert isinstance(image, RbdImage), "no option makes it another"
+        return replace(image, hosts=self._hosts.location.hosts)
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from leadline.engines.fio.choice import (
 from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.outcome import local_outcome, parse_rate
 from leadline.engines.fio.pace import Pace, PacedStop, find_shortfall, sections_of
+from leadline.engines.fio.servers import process_cpu_s
 from leadline.engines.outcome import execution_of
 from leadline.engines.process import Program, RateReader, supervise
 from leadline.errors import LeadlineError
@@ -40,10 +42,18 @@ from leadline.runner.ports import (
     Folder,
     Job,
     Location,
+    NbdExport,
     Progress,
     RbdImage,
     Shape,
 )
+
+
+def own_engine(location: Location) -> EngineChoice | None:
+    """The only I/O engine of fio for a location; None for files and devices."""
+    if isinstance(location, NbdExport):
+        return EngineChoice.NBD
+    return EngineChoice.RBD if isinstance(location, RbdImage) else None
 
 
 class FioEngine:
@@ -88,10 +98,8 @@ class FioEngine:
             )
 
     def _candidates(self, workload: Workload, location: Location) -> list[EngineChoice]:
-        # fio does I/O on an image by librbd alone.
-        if isinstance(location, RbdImage):
-            return [EngineChoice.RBD]
-        return candidates(workload, self.engines)
+        only = own_engine(location)
+        return candidates(workload, self.engines) if only is None else [only]
 
     def likely(self, workload: Workload, location: Location) -> Workload:
         choices = self._candidates(workload, location)
@@ -129,13 +137,16 @@ class FioEngine:
 
     def client_comments(self, location: Location) -> list[str]:
         """Client settings as comments: fio has no options for them, its configuration has."""
-        if not isinstance(location, RbdImage):
+        if not isinstance(location, RbdImage | NbdExport):
             return []
-        return [f"# client: {key} = {value}" for key, value in location.settings]
+        found = [f"# client: {key} = {value}" for key, value in location.settings]
+        if isinstance(location, NbdExport):
+            found.append("# path: NBD on a Unix socket, qemu-nbd, librbd")
+            found += [f"# encryption: {location.encryption}"] if location.encryption else []
+        return found
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
-        on_rbd = isinstance(location, RbdImage)
-        engine = EngineChoice.RBD if on_rbd else prefill_choice(self.engines)
+        engine = own_engine(location) or prefill_choice(self.engines)
         return prefill_text(footprint, location.shape, engine=engine, direct=direct)
 
     def begin(self, location: Location) -> list[str]:
@@ -152,6 +163,8 @@ class FioEngine:
             case RbdImage():
                 who = f"--clientname={location.access.name}"
                 where = [who, f"--pool={location.pool}", f"--rbdname={location.image}"]
+            case NbdExport():
+                where = [f"--uri=nbd+unix:///?socket={location.socket}"]
             case Folder() | Device():
                 held = location.descriptor or location.path
                 # fio splits both options at colons.
@@ -171,7 +184,8 @@ class FioEngine:
     def command(self, job: Job, folder: Path) -> tuple[str, ...]:
         layout_only = ("--create_only=1",) if job.layout_only else ()
         # Options of an I/O engine must come after its own name.
-        engine = ("--ioengine=rbd",) if isinstance(job.location, RbdImage) else ()
+        only = own_engine(job.location)
+        engine = () if only is None else (f"--ioengine={only.value}",)
         return (
             *self.begin(job.location),
             f"--output={folder / layout.FIO_OUTPUT}",
@@ -194,6 +208,8 @@ class FioEngine:
         sections = sections_of(job.text)
         pace = Pace(sections)
         began = time.monotonic()
+        server = job.location.server if isinstance(job.location, NbdExport) else None
+        served_s = process_cpu_s(server) if server else 0.0
 
         def report(rate: Progress) -> None:
             pace.add(rate.iops, time.monotonic() - began)
@@ -218,4 +234,9 @@ class FioEngine:
         elif status is TrialStatus.COMPLETED:
             problem = find_shortfall(folder, self.name, sections)
             status = TrialStatus.FAILED if problem else status
-        return execution_of(ended, command, status, problem)
+        execution = execution_of(ended, command, status, problem)
+        if server is None:
+            return execution
+        # The server is a part of the client: librbd runs there, with its encryption.
+        spent_s = max(0.0, process_cpu_s(server) - served_s)
+        return replace(execution, engine_cpu_s=execution.engine_cpu_s + spent_s)
