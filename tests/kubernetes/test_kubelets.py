@@ -76,4 +76,4 @@ def test_the_kubelet_knows_what_a_daemon_used(storage: Cluster, tmp_path: Path) 
 def test_a_user_without_the_right_gets_the_reason(storage: Cluster, tmp_path: Path) -> None:
     machines, notes = watched(storage, tmp_path, user="nobody", seconds=0.0)
     assert machines == ()
-    assert notes == ("kubelets: this user may not list nodes",)
+    assert notes == ("kubelets: this user may not list pods",)

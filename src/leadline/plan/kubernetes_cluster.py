@@ -108,7 +108,7 @@ class KubernetesCluster(_Model):
     vm: VmSettings | None = None
     storage_namespaces: Annotated[
         tuple[DnsLabel, ...],
-        Field(min_length=1, max_length=20, exclude_if=lambda given: given == STORAGE_NAMESPACES),
+        Field(max_length=20, exclude_if=lambda given: given == STORAGE_NAMESPACES),
     ] = STORAGE_NAMESPACES
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

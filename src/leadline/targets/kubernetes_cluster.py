@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from leadline.connect.kubernetes.pods import (
     user_of_namespace,
 )
 from leadline.errors import LeadlineError
+from leadline.formats.kubelet import DAEMON_CONTAINERS
 from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
 from leadline.plan.models import Cluster
 from leadline.plan.prometheus import StorageMonitoring
@@ -59,10 +60,14 @@ _KUBELET_S = 3.0
 
 
 class OpenKubelets:
-    """The kubelets of a cluster, through its API server."""
+    """The kubelets of a cluster, through its API server. Their connection delays no request of the
+    runner, and is not delayed by one."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, access: KubernetesAccess) -> None:
+        self._connection = Connection(access, timeout_s=_KUBELET_S, patience_s=0.0)
+
+    def close(self) -> None:
+        self._connection.close()
 
     @cached_property
     def _missing(self) -> tuple[Rule, ...]:
@@ -70,18 +75,28 @@ class OpenKubelets:
         fill the audit log."""
         return tuple(rule for rule in KUBELET_RULES if not is_allowed(self._connection, rule, ""))
 
-    def nodes(self) -> Mapping[str, int]:
+    def nodes(self, namespaces: Collection[str]) -> Mapping[str, int]:
         for rule in self._missing:
             raise LeadlineError(
                 errors.KUBERNETES_DENIED, f"this user may not {rule.verb} {rule.qualified}"
             )
-        found = self._connection.listed("", "v1", "nodes", "Node")
-        cores = {str(node["metadata"]["name"]): node["status"]["capacity"]["cpu"] for node in found}
-        return {name: round(float(str(parse_cpu(cpu)))) for name, cpu in cores.items()}
+        used = {
+            pod["spec"].get("nodeName")
+            for namespace in namespaces
+            for pod in self._connection.listed("", "v1", "pods", "Pod", namespace)
+            if DAEMON_CONTAINERS & {one["name"] for one in pod["spec"]["containers"]}
+        }
+        cores = {
+            str(node["metadata"]["name"]): node["status"]["capacity"]["cpu"]
+            for node in (self._connection.listed("", "v1", "nodes", "Node") if used else ())
+        }
+        return {
+            name: round(float(str(parse_cpu(cpu)))) for name, cpu in cores.items() if name in used
+        }
 
     def read(self, node: str) -> tuple[str, float]:
         path = "metrics/resource"
-        return read_kubelet(self._connection, node, path, timeout_s=_KUBELET_S)
+        return read_kubelet(self._connection, node, path)
 
 
 class OpenKubernetes:
@@ -102,7 +117,7 @@ class OpenKubernetes:
         self._monitoring = monitoring
         self.settings = settings
         self.connection = Connection(access_of(settings))
-        self._kubelets = OpenKubelets(self.connection)
+        self._kubelets = OpenKubelets(self.connection.access)
         self.go_on = go_on
         self.note = note
         # The user that may open a raw block device in a pod, where the first runner found another.
@@ -163,12 +178,13 @@ class OpenKubernetes:
             raise LeadlineError(error.kind, error.fact, context=error.context, hint=hint) from error
         self._checked.update(new)
 
-    def watch(self, folder: Path) -> Watch:
+    def watch(self, folder: Path) -> Watch | None:
         """Start to record the cluster's storage during a trial: by the Prometheus that the plan
-        names, else by the kubelets."""
+        names, else by the kubelets; None without namespaces of a storage."""
         if self._monitoring:
             return Watches(PrometheusWatch(self._monitoring, folder))
-        return Watches(KubeletWatch(self._kubelets, self.settings.storage_namespaces, folder))
+        names = self.settings.storage_namespaces
+        return Watches(KubeletWatch(self._kubelets, names, folder)) if names else None
 
     def register_security(self, security: PodSecurity) -> None:
         """Register the security level of a target's pods, before any target enters.
@@ -228,6 +244,7 @@ class OpenKubernetes:
 
     def close(self) -> None:
         self.connection.close()
+        self._kubelets.close()
 
 
 def remove_leftover(cluster: Cluster, created: Created) -> tuple[str, ...]:

@@ -282,22 +282,20 @@ def api_groups(connection: Connection) -> dict[str, Sequence[str]]:
     }
 
 
-def read_kubelet(
-    connection: Connection, node: str, path: str, *, timeout_s: float
-) -> tuple[str, float]:
+def read_kubelet(connection: Connection, node: str, path: str) -> tuple[str, float]:
     """Return the answer of a node's kubelet through the API server, and its time by the node's
     clock in seconds since 1970. Raises LeadlineError as `Connection.ask`."""
 
     def call(client: Any) -> tuple[str, float]:
         inner = client._client
-        answer = inner._client.get(f"api/v1/nodes/{node}/proxy/{path}", timeout=timeout_s)
+        answer = inner._client.get(f"api/v1/nodes/{node}/proxy/{path}")
         inner.raise_for_status(answer)
         # ValueError where there is none, as for any answer that is not understood.
         at = parsedate_to_datetime(answer.headers.get("date", ""))
         return str(answer.text), at.timestamp()
 
     try:
-        return connection.ask("get", "nodes/proxy", call, name=node, patience_s=0.0)
+        return connection.ask("get", "nodes/proxy", call, name=node)
     except ApiError as error:
         raise refusal_error(error, "get", "nodes/proxy", "", node) from error
 

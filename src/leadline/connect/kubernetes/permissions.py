@@ -60,6 +60,7 @@ NAMESPACE_RULES = _rules("", "namespaces", "get create delete", namespaced=False
 RETAIN_RULES = _rules("", "persistentvolumes", "patch", namespaced=False)
 # The counters of the storage's pods, by the kubelets. A run works without it.
 KUBELET_RULES: tuple[Rule, ...] = (
+    *_rules("", "pods", "list", namespaced=False),
     *_rules("", "nodes", "list", namespaced=False),
     *_rules("", "nodes/proxy", "get", namespaced=False),
 )

@@ -1,8 +1,8 @@
 """The processor time and memory of a storage's pods during a trial, from the kubelets.
 
-All nodes are asked when a trial begins and when it ends, and those with daemons of the storage
-every few seconds. `kubelets.jsonl`: `{"at", "elapsed_s", "node", "cores", "containers"}`, or
-`{"at", "elapsed_s", "error"}`, also where no node has a daemon.
+Those of nodes with daemons of the storage are asked every few seconds. `kubelets.jsonl`: `{"at",
+"elapsed_s", "node", "cores", "containers"}`, or `{"at", "elapsed_s", "error"}`, also where no node
+has a daemon.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _AT_ONCE = 8
 class Kubelets(Protocol):
     """The kubelets of a cluster."""
 
-    def nodes(self) -> Mapping[str, int]:
-        """Return the cores of each node by its name. Raises LeadlineError."""
+    def nodes(self, namespaces: Collection[str]) -> Mapping[str, int]:
+        """Return the cores of each node with a daemon of a storage in one of the namespaces, by its
+        name. Raises LeadlineError."""
 
     def read(self, node: str) -> tuple[str, float]:
         """Return `/metrics/resource` of a node and the time of the answer by the node's clock, in
@@ -41,15 +42,15 @@ class KubeletWatch(SamplingWatch):
         super().__init__(folder / layout.KUBELETS, period_s=_PERIOD_S, patience_s=_PATIENCE_S)
         self._kubelets = kubelets
         self._namespaces = frozenset(namespaces)
-        self._storage: dict[str, int] = {}
+        self._nodes: Mapping[str, int] = {}
 
     def _sample(self, *, end: bool) -> Sequence[Line]:
-        nodes = self._kubelets.nodes() if end else self._storage
-        found = list(self._read_all(nodes))
-        if end and not self._storage:
-            names = ", ".join(sorted(self._namespaces))
-            return [*found, {"error": f"no daemon of a storage in the namespaces {names}"}]
-        return found
+        if end:
+            self._nodes = self._kubelets.nodes(self._namespaces)
+            if not self._nodes:
+                names = ", ".join(sorted(self._namespaces))
+                return [{"error": f"no daemon of a storage in the namespaces {names}"}]
+        return list(self._read_all(self._nodes))
 
     def _read_all(self, nodes: Mapping[str, int]) -> Iterator[Line]:
         def read(node: str) -> Sequence[ContainerReading] | Exception:
@@ -64,7 +65,8 @@ class KubeletWatch(SamplingWatch):
             for node, answer in zip(nodes, pool.map(read, nodes), strict=True):
                 if isinstance(answer, Exception):
                     yield {"error": f"{node}: {describe_error(answer)}"}
-                elif answer:
-                    self._storage[node] = nodes[node]
+                elif not answer:
+                    yield {"error": f"{node}: no reading of the storage's daemons"}
+                else:
                     containers = [asdict(reading) for reading in answer]
                     yield {"node": node, "cores": nodes[node], "containers": containers}

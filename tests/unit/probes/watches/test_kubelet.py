@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,14 @@ TEXT = (ROOT / "tests" / "recorded" / "kubelet" / "metrics-resource.txt").read_t
 
 
 class Kubelets:
-    """A node with an OSD, one with other pods, and one that is silent."""
+    """A node with an OSD, one whose kubelet does not know it, and one that is silent."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def nodes(self) -> Mapping[str, int]:
-        return {"storage": 8, "web": 4, "silent": 2}
+    def nodes(self, namespaces: Collection[str]) -> Mapping[str, int]:
+        here = {"storage": 8, "unknown": 4, "silent": 2}
+        return here if "rook-ceph" in namespaces else {}
 
     def read(self, node: str) -> tuple[str, float]:
         self.asked.append(node)
@@ -38,26 +40,26 @@ class Kubelets:
 
 
 class Denied(Kubelets):
-    def nodes(self) -> Mapping[str, int]:
+    def nodes(self, namespaces: Collection[str]) -> Mapping[str, int]:
         raise LeadlineError(errors.KUBERNETES_DENIED, "this user may not get nodes/proxy")
 
 
-def test_all_nodes_are_asked_at_the_ends_and_those_of_the_storage_between(
+def test_the_nodes_of_the_storage_are_asked_and_silence_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubelet, "_PERIOD_S", 0.01)
     kubelets = Kubelets()
     with KubeletWatch(kubelets, ("rook-ceph",), tmp_path):
         wait_for(lambda: len(kubelets.asked) > 8)
-    ends, between = kubelets.asked[:3] + kubelets.asked[-3:], kubelets.asked[3:-3]
-    assert sorted(ends) == sorted(["storage", "web", "silent"] * 2)
-    assert set(between) == {"storage"}
+    asked = len(kubelets.asked) // 3
+    assert Counter(kubelets.asked) == dict.fromkeys(("storage", "unknown", "silent"), asked)
     record = StoredTrial(tmp_path, None).kubelets
     samples = [one for one in record if isinstance(one, KubeletSample)]
     assert {(one.node, one.cores) for one in samples} == {("storage", 8)}
-    assert len(samples) == len(between) + 2
-    missed = [one.reason for one in record if isinstance(one, Missed)]
-    assert missed == ["silent: no answer"] * 2
+    assert len(samples) == asked
+    missed = Counter(one.reason for one in record if isinstance(one, Missed))
+    unknown = "unknown: no reading of the storage's daemons"
+    assert missed == {unknown: asked, "silent: no answer": asked}
 
 
 @pytest.mark.parametrize(
