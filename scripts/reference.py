@@ -459,6 +459,8 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
             "memory": "Memory likewise.",
             "ready_s": "How long volumes and runners may take to be there, and to be gone.",
             "vm": "Virtual machines, for targets with `runner=vm`.",
+            "storage_namespaces": "Namespaces of the storage's pods, whose processor time and "
+            "memory the kubelets report; `[]`: none are asked.",
         },
     ),
     "A toleration": (

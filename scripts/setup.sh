@@ -89,6 +89,9 @@ if [ "$purpose" = test ]; then
     # ZFS in user space on RBD images, for kernels without ZFS
     command -v zpool >/dev/null || missing+=(zfs-fuse)
     command -v rbd-fuse >/dev/null || missing+=(rbd-fuse)
+    # a server of NBD for encrypted RBD images
+    command -v qemu-nbd >/dev/null || missing+=(qemu-utils)
+    compgen -G '/usr/lib/*/qemu/block-rbd.so' >/dev/null || missing+=(qemu-block-extra)
     command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
     command -v mkfs.btrfs >/dev/null || missing+=(btrfs-progs)
     # a library of the browser driver that a minimal Debian lacks

@@ -1,4 +1,4 @@
-"""What ships next to the code, for the tests of it: where it lies, and Helm to call."""
+"""What ships next to the code, for the tests of it: where it lies, its roles, and Helm to call."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.conftest import ROOT
 
@@ -22,6 +24,38 @@ PLAN: dict[str, Any] = {
     "targets": [{"name": "fast", "target": "storageclass:fast?size=1Gi"}],
     "profile": "quick",
 }
+
+Manifest = dict[str, Any]
+
+
+def shipped(name: str, namespace: str = "") -> list[Manifest]:
+    """The roles of a manifest; a Role is one of the namespace."""
+    found = [item for item in yaml.safe_load_all((RBAC / name).read_text()) if item]
+    for item in found:
+        if item["kind"] == "Role":
+            item["metadata"]["namespace"] = namespace
+    return found
+
+
+def bound(user: str, *roles: Manifest) -> list[Manifest]:
+    """The roles, and the user bound to each."""
+    found = list(roles)
+    for role in roles:
+        kind, place = role["kind"], {"name": role["metadata"]["name"]}
+        if kind == "Role":
+            place["namespace"] = role["metadata"]["namespace"]
+        group = "rbac.authorization.k8s.io"
+        found.append(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": f"{kind}Binding",
+                "metadata": place,
+                "roleRef": {"apiGroup": group, "kind": kind, "name": role["metadata"]["name"]},
+                "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+            }
+        )
+    return found
+
 
 # Values without which the chart makes nothing.
 IMAGE = {"repository": "registry.example/leadline"}

@@ -88,7 +88,13 @@ class TestChart:
     def test_one_namespace_takes_the_narrow_rules(self, helm: Helm) -> None:
         objects = _rendered(
             helm,
-            rbac={"scope": "namespace", "namespace": "runs", "vm": True, "retained": True},
+            rbac={
+                "scope": "namespace",
+                "namespace": "runs",
+                "vm": True,
+                "retained": True,
+                "kubelets": True,
+            },
             cleanOnUninstall=False,
         )
         (role,) = _of(objects, "Role")
@@ -100,6 +106,7 @@ class TestChart:
             "bench-weekly-leadline-read": everywhere,
             "bench-weekly-leadline-run-vm": _rules("run-vm.yaml")[0],
             "bench-weekly-leadline-retained": _rules("retained.yaml")[0],
+            "bench-weekly-leadline-kubelets": _rules("kubelets.yaml")[0],
         }
         # Machines in that namespace only, although their rules are a ClusterRole's.
         assert _bindings(objects) == {
@@ -107,6 +114,7 @@ class TestChart:
             ("RoleBinding", "bench-weekly-leadline-run-vm"),
             ("ClusterRoleBinding", "bench-weekly-leadline-read"),
             ("ClusterRoleBinding", "bench-weekly-leadline-retained"),
+            ("ClusterRoleBinding", "bench-weekly-leadline-kubelets"),
         }
         for item in _of(objects, "RoleBinding"):
             assert item["metadata"]["namespace"] == "runs"

@@ -32,37 +32,9 @@ from tests.kubernetes.driving import (
     retained,
     space,
 )
-from tests.kubernetes.shipped import RBAC
+from tests.kubernetes.shipped import bound, shipped
 
 RAW = "raw=storageclass:block?size=96Mi"
-
-
-def shipped(name: str, namespace: str = "") -> list[Manifest]:
-    found = [item for item in yaml.safe_load_all((RBAC / name).read_text()) if item]
-    for item in found:
-        if item["kind"] == "Role":
-            item["metadata"]["namespace"] = namespace
-    return found
-
-
-def bound(user: str, *roles: Manifest) -> list[Manifest]:
-    """The roles, and the user bound to each."""
-    found = list(roles)
-    for role in roles:
-        kind, place = role["kind"], {"name": role["metadata"]["name"]}
-        if kind == "Role":
-            place["namespace"] = role["metadata"]["namespace"]
-        group = "rbac.authorization.k8s.io"
-        found.append(
-            {
-                "apiVersion": f"{group}/v1",
-                "kind": f"{kind}Binding",
-                "metadata": place,
-                "roleRef": {"apiGroup": group, "kind": kind, "name": role["metadata"]["name"]},
-                "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-            }
-        )
-    return found
 
 
 def without(roles: list[Manifest], lacking: Rule) -> list[Manifest]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from leadline.archive.trial import StoredTrial
 from leadline.formats.host_rates import MachineRates, by_machine, machine_rates
+from leadline.formats.kubelet import kubelet_rates
 from leadline.formats.prometheus import storage_rates
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
@@ -38,6 +39,7 @@ def measured_machines(
     try:
         samples = trial.resources
         storage, reasons = storage_rates(trial.prometheus)
+        pods, of_pods = kubelet_rates(trial.kubelets)
     except FormatError as error:
         return (), (error.fact,)
     notes = [
@@ -50,8 +52,8 @@ def measured_machines(
         for machine, own in by_machine(samples).items()
         if len(own) == 1
     ]
-    machines = (*machine_rates(samples, begin_s, end_s), *storage)
-    return machines, (*notes, *reasons)
+    machines = (*machine_rates(samples, begin_s, end_s), *storage, *pods)
+    return machines, (*notes, *reasons, *of_pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from leadline.formats.ceph.status import parse_cluster_log
 from leadline.formats.drill import parse_drill
 from leadline.formats.fio.histogram_logs import LatencyRow
 from leadline.formats.fio.logs import Window
+from leadline.formats.kubelet import parse_kubelet_record
 from leadline.formats.prometheus import parse_prometheus_record
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.formats.volume_lifecycle import LifecycleReport, read_volume_lifecycle
@@ -92,9 +93,9 @@ def _watch(
 class StoredTrial:
     """One attempt at a trial, as stored in `folder`; `imported` are the archive's foreign files.
 
-    `cluster`, `resources`, `prometheus`, `ceph_counters`, `block_requests`, `image_counters`,
-    `mount_counters` and `zfs` are the samples of the watches that ran during the trial, `drill` the
-    marks of its drill.
+    `cluster`, `resources`, `prometheus`, `kubelets`, `ceph_counters`, `block_requests`,
+    `image_counters`, `mount_counters` and `zfs` are the samples of the watches that ran during the
+    trial, `drill` the marks of its drill.
     """
 
     def __init__(
@@ -172,6 +173,7 @@ class StoredTrial:
     cluster = _watch(layout.CLUSTER, parse_cluster_log)
     resources = _watch(layout.RESOURCES, parse_resource_log)
     prometheus = _watch(layout.PROMETHEUS, parse_prometheus_record)
+    kubelets = _watch(layout.KUBELETS, parse_kubelet_record)
     ceph_counters = _watch(layout.CEPH_COUNTERS, parse_ceph_counters)
     block_requests = _watch(layout.BLOCK_REQUESTS, parse_block_requests)
     image_counters = _watch(layout.IMAGE_COUNTERS, parse_image_counters)

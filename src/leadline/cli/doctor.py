@@ -192,6 +192,7 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _program("ssh", "openssh-client", "load cannot be generated on other hosts"),
     _program("rbd", "ceph-common", "Ceph targets cannot be measured"),
     _program("rbd-fuse", "rbd-fuse", "file systems on RBD then need the kernel's client"),
+    _program("qemu-nbd", "qemu-utils qemu-block-extra", "encrypted RBD images cannot be measured"),
     *(_benchmark(program) for program in Program),
     _browser,
     _zfs,

@@ -32,10 +32,11 @@ def run(
     cwd: str | None = None,
     should_abort: Callable[[], bool] = lambda: False,
     variables: Sequence[str] = CEPH,
+    stdin: int = subprocess.DEVNULL,
 ) -> tuple[int | None, str, str]:
     """Return the exit status (None: no answer in time; 127: it cannot be started), stdout and
-    stderr of a command, which gets these environment `variables`. `should_abort` is called
-    regularly while it runs: True ends the wait.
+    stderr of a command, which gets these environment `variables` and the descriptor `stdin`.
+    `should_abort` is called regularly while it runs: True ends the wait.
 
     A program that waits in the kernel for a suspended pool or a dead cluster cannot be killed. It
     is left behind.
@@ -43,7 +44,7 @@ def run(
     try:
         child = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # Names are UTF-8, whatever this process's locale.

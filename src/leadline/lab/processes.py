@@ -56,17 +56,28 @@ def environment(folder: Path, token: str) -> Mapping[str, str]:
 
 
 def start(
-    command: Sequence[str], *, folder: Path, output: Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    *,
+    folder: Path,
+    output: Path,
+    environment: Mapping[str, str],
+    stdin: int | None = None,
 ) -> int:
-    """Start a program in its own session and in `folder`; its output goes to `output`. Returns the
-    pid. Raises OSError. Not with subprocess, whose objects wait for the end of the process."""
+    """Start a program in its own session and in `folder`; its output goes to `output`, and it reads
+    from the descriptor `stdin` or nothing. Returns the pid. Raises OSError. Not with subprocess,
+    whose objects wait for the end of the process."""
+    given = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+        if stdin is None
+        else (os.POSIX_SPAWN_DUP2, stdin, 0)
+    )
     arguments = ["env", f"--chdir={folder}", "--", *command]
     return os.posix_spawnp(
         arguments[0],
         arguments,
         dict(environment),
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            given,
             (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from leadline.units import parse_duration, parse_size
 
-_DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 _Image = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
 _Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
 
@@ -79,18 +79,23 @@ class VmSettings(_Model):
     proxy: str = ""
 
 
+# Namespaces of Rook, of OpenShift Data Foundation, and of OpenEBS Mayastor.
+STORAGE_NAMESPACES = ("rook-ceph", "openshift-storage", "openebs", "mayastor")
+
+
 class KubernetesCluster(_Model):
     """Everything has kubectl's own default but `namespace`: without one, each run makes its own
     and removes it. `image` has no default: runner pods need one, virtual machines do not. `cpu` and
     `memory` are what a runner pod requests and is limited to; `ready_s` is how long volumes and
-    runners may take to be there, and to be gone."""
+    runners may take to be there, and to be gone. Pods of the storage are those of
+    `storage_namespaces`."""
 
     kubeconfig: str | None = None
     context: str | None = None
-    namespace: _DnsLabel | None = None
+    namespace: DnsLabel | None = None
     image: _Image | None = Field(default=None, exclude_if=lambda given: given is None)
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    pull_secrets: tuple[_DnsLabel, ...] = ()
+    pull_secrets: tuple[DnsLabel, ...] = ()
     service_account: str | None = None
     node_selector: dict[str, str] = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
@@ -101,6 +106,10 @@ class KubernetesCluster(_Model):
         default=300.0, alias="ready"
     )
     vm: VmSettings | None = None
+    storage_namespaces: Annotated[
+        tuple[DnsLabel, ...],
+        Field(max_length=20, exclude_if=lambda given: given == STORAGE_NAMESPACES),
+    ] = STORAGE_NAMESPACES
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

@@ -125,7 +125,8 @@ class Pattern(StrEnum):
 class EngineChoice(StrEnum):
     """The I/O engine of a workload.
 
-    fio's engines do the I/O on files and devices; on a Ceph pool fio always uses librbd. `auto` is
+    fio's engines do the I/O on files and devices; on a Ceph pool fio always uses librbd, or `nbd`
+    where the target says so. `auto` is
     io_uring for depths that are a power of two (it rounds others up), else libaio. `rbd-bench` and
     `rados-bench` are Ceph's own tools. The latter is the engine of `rados:POOL`, and fio's `rados`
     that of `rados:POOL?engine=fio`. `zfs-stream` sends a snapshot and receives a copy, on targets
@@ -142,6 +143,7 @@ class EngineChoice(StrEnum):
     PVSYNC2 = "pvsync2"
     MMAP = "mmap"
     RBD = "rbd"
+    NBD = "nbd"
     RBD_BENCH = "rbd-bench"
     RADOS_BENCH = "rados-bench"
     RADOS = "rados"

@@ -7,9 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-# Namespaces of Rook, of OpenShift Data Foundation, and of OpenEBS Mayastor.
-_NAMESPACES = ("rook-ceph", "openshift-storage", "openebs", "mayastor")
-_Namespace = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+from leadline.plan.kubernetes_cluster import STORAGE_NAMESPACES, DnsLabel
 
 
 class PrometheusServer(BaseModel):
@@ -41,5 +39,7 @@ class StorageMonitoring(PrometheusServer):
     of `namespaces`. `instances` is a regular expression (RE2) of the label `instance` of the
     storage's node exporters; without one they are the hosts on which daemons are found."""
 
-    namespaces: Annotated[tuple[_Namespace, ...], Field(min_length=1, max_length=20)] = _NAMESPACES
+    namespaces: Annotated[tuple[DnsLabel, ...], Field(min_length=1, max_length=20)] = (
+        STORAGE_NAMESPACES
+    )
     instances: Annotated[str, Field(min_length=1, max_length=500)] | None = None

@@ -55,6 +55,7 @@ _WITH_PROGRAMS = (
 # Engines that are for some kinds of target only; all others are fio's on files and devices.
 _FOR = {
     EngineChoice.RBD: (TargetKind.RBD,),
+    EngineChoice.NBD: (TargetKind.RBD,),
     EngineChoice.RBD_BENCH: (TargetKind.RBD,),
     EngineChoice.RADOS_BENCH: (TargetKind.RADOS,),
     EngineChoice.RADOS: (TargetKind.RADOS,),
@@ -85,6 +86,8 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
         return
     if kind.on_kubernetes:
         yield from _of_volumes(workload, url)
+    if url.by_nbd:
+        yield from _of_nbd(workload)
     if workload.own_data:
         yield from _of_programs(workload, url)
     elif workload.streams:
@@ -103,6 +106,26 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
             "fio's io_uring rounds a depth up to a power of two and would do more than asked: use "
             "`engine: auto` or `libaio`, or a depth of 1, 2, 4, 8, 16, ..."
         )
+
+
+# qemu-nbd works on 16 requests of a connection, and leaves more of them in the socket
+# (MAX_NBD_REQUESTS in QEMU's nbd/server.c). fio has a connection for each job.
+_NBD_REQUESTS = 16
+
+
+def _of_nbd(workload: Workload) -> Iterator[str]:
+    """Settings that an image behind qemu-nbd does not support."""
+    if workload.engine is EngineChoice.RBD_BENCH:
+        yield "rbd bench opens the image by librbd itself: omit path=nbd and encryption"
+    if workload.generators or workload.neighbour is not None:
+        yield "an image behind NBD has one fio: use numjobs instead of clients and neighbours"
+    for phase in workload.phases:
+        # An open loop divides its depth among jobs.
+        if phase.rate_iops is None and phase.iodepth > _NBD_REQUESTS:
+            yield (
+                f"qemu-nbd works on {_NBD_REQUESTS} requests of a job at once, so iodepth "
+                f"{phase.iodepth} would not be in flight: use numjobs for more"
+            )
 
 
 def _of_lifecycles(workload: Workload, url: TargetUrl) -> Iterator[str]:

@@ -296,6 +296,10 @@ class TargetKind(StrEnum):
 
 # The layout of a new RBD image; `stripe` is COUNTxUNIT: the objects of a stripe, and its unit.
 IMAGE_LAYOUT = ("object_size", "stripe", "features")
+# Between fio and a new image: librbd in fio, or a server of NBD (qemu-nbd) with librbd, which can
+# load an encrypted image.
+_BY_NBD = "nbd"
+_IMAGE_PATH = ("path", "encryption")
 # Properties of a dataset and of a volume that a target may set; it inherits all others.
 _OF_BOTH = ("compression", "sync", "logbias", "primarycache")
 VOLUME_BLOCK = "volblocksize"
@@ -304,8 +308,8 @@ VOLUME_PROPERTIES = (VOLUME_BLOCK, *_OF_BOTH)
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: (
-        *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, "shared", "hosts"),
-        "inter_zone_rtt",
+        *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, *_IMAGE_PATH),
+        *("shared", "hosts", "inter_zone_rtt"),
     ),
     TargetKind.ZFS: DATASET_PROPERTIES,
     TargetKind.ZVOL: VOLUME_PROPERTIES,
@@ -320,6 +324,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "features": ("layering", "virtualization"),
     "shared": ("yes", "no"),
     "engine": ("rados-bench", "fio"),
+    "path": ("librbd", _BY_NBD),
+    "encryption": ("luks1", "luks2"),
     "sync": ("standard", "always", "disabled"),
     "logbias": ("latency", "throughput"),
     "primarycache": ("all", "metadata", "none"),
@@ -377,6 +383,16 @@ class TargetUrl:
     def image(self) -> str:
         """The image that the user named; empty where Leadline makes a new one."""
         return self.location.partition("/")[2]
+
+    @property
+    def by_nbd(self) -> bool:
+        """Whether fio reaches the image by NBD; an encrypted image always."""
+        return self.options.get("path") == _BY_NBD or bool(self.encryption)
+
+    @property
+    def encryption(self) -> str:
+        """The encryption of a new image, `luks1` or `luks2`; empty without."""
+        return self.options.get("encryption", "")
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -461,6 +477,8 @@ def parse_target_url(url: str) -> TargetUrl:
         _check_names(url, location, "rbd:POOL or rbd:POOL/IMAGE", most=2)
         if options.get("shared") == "yes" and "/" in location:
             raise ValueError("the shared image is one of Leadline's own: name the pool alone")
+        if "/" in location and options.keys() & set(_IMAGE_PATH):
+            raise ValueError("path and encryption are for a new image: name the pool alone")
     elif kind is TargetKind.RADOS or kind.on_shared_image:
         _check_names(url, location, f"{kind.value}:POOL", most=1)
     elif kind.on_zfs:
@@ -545,6 +563,10 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
     if found.get("shared") == "yes" and found.keys() & {"object_size", "stripe"}:
         raise ValueError("the shared image has the default layout of its objects")
     _check_layout(found)
+    if "encryption" in found and found.get("path", _BY_NBD) != _BY_NBD:
+        raise ValueError("fio's rbd engine cannot load an encrypted image: omit path=librbd")
+    if found.keys() & set(_IMAGE_PATH) and (found.get("shared") == "yes" or "hosts" in found):
+        raise ValueError("path and encryption are for an image of this machine: omit shared, hosts")
     if "hosts" in found:
         if found.get("engine") == "rados-bench":
             raise ValueError("rados bench is one process on this machine: omit engine or hosts")

@@ -19,7 +19,7 @@ from leadline.probes.mounts import MountRow, find_mount, parse_mountinfo
 from leadline.probes.nvme import list_names, namespace_facts, path_devices, read_word
 from leadline.probes.zfs import leaf_vdevs, zfs_dumps, zfs_layer
 
-LIBRBD, KRBD, RBD_FUSE = "librbd", "krbd", "rbd-fuse"
+LIBRBD, KRBD, RBD_FUSE, QEMU_NBD = "librbd", "krbd", "rbd-fuse", "qemu-nbd"
 
 
 def image_layers(

@@ -96,6 +96,24 @@ class RbdImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NbdExport:
+    """An RBD image that the process `server` of this machine serves by NBD on a Unix socket.
+    `settings` are those of its librbd; `encryption` is empty for an image without."""
+
+    shape: ClassVar[Shape] = Shape.SPAN
+    pool: str
+    image: str
+    socket: Path
+    server: int
+    settings: tuple[tuple[str, str], ...] = ()
+    encryption: str = ""
+    read_only: bool = False
+
+    def __str__(self) -> str:
+        return f"rbd:{self.pool}/{self.image} by NBD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RadosPool:
     """Leadline's objects in a Ceph pool, all in the RADOS namespace `objects`."""
 
@@ -221,7 +239,15 @@ class Hosts:
 
 # Where an engine does its I/O.
 Location = (
-    Folder | Device | RbdImage | RadosPool | RadosObjects | RemoteVolumes | VolumeClaims | Hosts
+    Folder
+    | Device
+    | RbdImage
+    | NbdExport
+    | RadosPool
+    | RadosObjects
+    | RemoteVolumes
+    | VolumeClaims
+    | Hosts
 )
 
 

@@ -24,7 +24,7 @@ from leadline.probes.mounts import mount_of
 from leadline.probes.stacks import LIBRBD, image_layers, parse_image_info
 from leadline.probes.watches.host import Machine
 from leadline.probes.watches.selection import select_watches
-from leadline.runner.ports import Journal, RadosPool, RbdImage, Watch
+from leadline.runner.ports import Journal, NbdExport, RadosPool, RbdImage, Watch
 from leadline.targets.base import KEEP_FREE_SHARE, LastingTarget, require_free, require_span
 from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.local import DirectoryTarget
@@ -249,6 +249,9 @@ _WALK_S = 1800.0
 class RbdTarget(PoolTarget):
     """`rbd:POOL[/IMAGE]`: a new image, or an existing one that `destroy` names."""
 
+    # Of the journal's entry of a new image.
+    scheme = "rbd:"
+
     def __init__(self, target: Target, cluster: OpenCluster, destroy: Sequence[str]) -> None:
         super().__init__(target, cluster)
         self._url = target.parsed
@@ -264,7 +267,7 @@ class RbdTarget(PoolTarget):
         self._facts: Mapping[str, str] = {}
 
     @property
-    def location(self) -> RbdImage:
+    def location(self) -> RbdImage | NbdExport:
         assert self._access is not None, "acquire comes first"
         return RbdImage(
             pool=self._pool,
@@ -285,7 +288,8 @@ class RbdTarget(PoolTarget):
         data = find_pool(self.cluster, self._data_pool or self._pool, where)
         require_overwrites(data, where)
         self._writes = footprint.writes or prefill
-        if self._features == "virtualization" and len(footprint.files) > 1:
+        own_clients = not self._url.by_nbd and len(footprint.files) > 1
+        if self._features == "virtualization" and own_clients:
             raise LeadlineError(
                 errors.TARGET_UNSUITABLE,
                 "an image with an exclusive lock takes one client at a time; the plan has "
@@ -345,7 +349,7 @@ class RbdTarget(PoolTarget):
             return
         token = secrets.token_hex(8)
         image = f"leadline-{run}-{token}"
-        self._note(f"rbd:{self._pool}/{image}", token, journal)
+        self._note(f"{self.scheme}{self._pool}/{image}", token, journal)
         objects = -(-footprint.span // OBJECT_BYTES)
         data = ("--data-pool", self._data_pool) if self._data_pool else ()
         features = (f"--image-feature={name}" for name in _FEATURES[self._features].split(","))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -17,9 +17,16 @@ from leadline.connect.kubernetes.client import (
     KubernetesAccess,
     api_groups,
     if_allowed,
+    read_kubelet,
 )
 from leadline.connect.kubernetes.objects import dns_label, get_object, labels_of, new_token
-from leadline.connect.kubernetes.permissions import NAMESPACE_RULES, Rule, require
+from leadline.connect.kubernetes.permissions import (
+    KUBELET_RULES,
+    NAMESPACE_RULES,
+    Rule,
+    is_allowed,
+    require,
+)
 from leadline.connect.kubernetes.pods import (
     SCC_GROUP,
     PodSecurity,
@@ -28,10 +35,12 @@ from leadline.connect.kubernetes.pods import (
     user_of_namespace,
 )
 from leadline.errors import LeadlineError
-from leadline.plan.kubernetes_cluster import KubernetesCluster
+from leadline.formats.kubelet import DAEMON_CONTAINERS
+from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
 from leadline.plan.models import Cluster
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.watches.base import Watches
+from leadline.probes.watches.kubelet import KubeletWatch
 from leadline.probes.watches.prometheus import PrometheusWatch
 from leadline.runner.ports import Journal, Watch
 
@@ -44,6 +53,50 @@ SCHEME = "kubernetes:"
 def access_of(settings: KubernetesCluster) -> KubernetesAccess:
     path = Path(settings.kubeconfig) if settings.kubeconfig else None
     return KubernetesAccess(kubeconfig=path, context=settings.context)
+
+
+# A kubelet answers in milliseconds.
+_KUBELET_S = 3.0
+
+
+class OpenKubelets:
+    """The kubelets of a cluster, through its API server. Their connection delays no request of the
+    runner, and is not delayed by one."""
+
+    def __init__(self, access: KubernetesAccess) -> None:
+        self._connection = Connection(access, timeout_s=_KUBELET_S, patience_s=0.0)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @cached_property
+    def _missing(self) -> tuple[Rule, ...]:
+        """The permissions that this user lacks; checked once, as a refusal of each request would
+        fill the audit log."""
+        return tuple(rule for rule in KUBELET_RULES if not is_allowed(self._connection, rule, ""))
+
+    def nodes(self, namespaces: Collection[str]) -> Mapping[str, int]:
+        for rule in self._missing:
+            raise LeadlineError(
+                errors.KUBERNETES_DENIED, f"this user may not {rule.verb} {rule.qualified}"
+            )
+        used = {
+            pod["spec"].get("nodeName")
+            for namespace in namespaces
+            for pod in self._connection.listed("", "v1", "pods", "Pod", namespace)
+            if DAEMON_CONTAINERS & {one["name"] for one in pod["spec"]["containers"]}
+        }
+        cores = {
+            str(node["metadata"]["name"]): node["status"]["capacity"]["cpu"]
+            for node in (self._connection.listed("", "v1", "nodes", "Node") if used else ())
+        }
+        return {
+            name: round(float(str(parse_cpu(cpu)))) for name, cpu in cores.items() if name in used
+        }
+
+    def read(self, node: str) -> tuple[str, float]:
+        path = "metrics/resource"
+        return read_kubelet(self._connection, node, path)
 
 
 class OpenKubernetes:
@@ -64,6 +117,7 @@ class OpenKubernetes:
         self._monitoring = monitoring
         self.settings = settings
         self.connection = Connection(access_of(settings))
+        self._kubelets = OpenKubelets(self.connection.access)
         self.go_on = go_on
         self.note = note
         # The user that may open a raw block device in a pod, where the first runner found another.
@@ -125,8 +179,12 @@ class OpenKubernetes:
         self._checked.update(new)
 
     def watch(self, folder: Path) -> Watch | None:
-        """Start to record the cluster's storage during a trial; None without a source."""
-        return Watches(PrometheusWatch(self._monitoring, folder)) if self._monitoring else None
+        """Start to record the cluster's storage during a trial: by the Prometheus that the plan
+        names, else by the kubelets; None without namespaces of a storage."""
+        if self._monitoring:
+            return Watches(PrometheusWatch(self._monitoring, folder))
+        names = self.settings.storage_namespaces
+        return Watches(KubeletWatch(self._kubelets, names, folder)) if names else None
 
     def register_security(self, security: PodSecurity) -> None:
         """Register the security level of a target's pods, before any target enters.
@@ -186,6 +244,7 @@ class OpenKubernetes:
 
     def close(self) -> None:
         self.connection.close()
+        self._kubelets.close()
 
 
 def remove_leftover(cluster: Cluster, created: Created) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ from leadline.targets.local import DirectoryTarget, remove_folder
 from leadline.targets.pool_from_hosts import RadosFromHostsTarget, RbdFromHostsTarget
 from leadline.targets.rados_objects import SCHEME as RADOS_OBJECTS
 from leadline.targets.rados_objects import RadosObjectsTarget, remove_prefixed
+from leadline.targets.rbd_by_nbd import SCHEME as NBD
+from leadline.targets.rbd_by_nbd import RbdByNbdTarget, remove_served_image
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
     SharedImages,
@@ -74,6 +76,8 @@ def open_targets(
             case TargetKind.DEVICE:
                 return DeviceTarget(target, destroy, overwrite)
             case TargetKind.RBD if target.parsed.options.get("shared") != "yes":
+                if target.parsed.by_nbd:
+                    return RbdByNbdTarget(target, clusters[target.cluster])
                 if target.parsed.hosts:
                     return RbdFromHostsTarget(target, clusters[target.cluster], destroy, note)
                 return RbdTarget(target, clusters[target.cluster], destroy)
@@ -267,6 +271,8 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             return remove_dataset(created)
         if created.path.startswith(SHARED):
             return remove_shared_image(created, _access(plan, created.cluster))
+        if created.path.startswith(NBD):
+            return remove_served_image(created, _access(plan, created.cluster))
         for scheme, remove in removers.items():
             if created.path.startswith(scheme):
                 access = _access(plan, created.cluster)

@@ -157,7 +157,9 @@ class RbdFromHostsTarget(_FromHosts, RbdTarget):
 
     @property
     def location(self) -> RbdImage:
-        return replace(super().location, hosts=self._hosts.location.hosts)
+        image = super().location
+        assert isinstance(image, RbdImage), "no option makes it another"
+        return replace(image, hosts=self._hosts.location.hosts)
 
     def _try_options(self) -> tuple[str, ...]:
         return (f"--rbdname={self._url.image or _NOTHING}",)

@@ -18,6 +18,7 @@ from leadline.runner.ports import (
     Host,
     Hosts,
     Location,
+    NbdExport,
     RadosObjects,
     RadosPool,
     RbdImage,
@@ -27,6 +28,7 @@ from leadline.runner.ports import (
 )
 from leadline.targets.ceph import client_settings
 from leadline.targets.pool_from_hosts import FOLDER_THERE
+from leadline.targets.rbd_by_nbd import SOCKET, served_folder
 from leadline.targets.zfs import mount_folder
 from leadline.targets.zvol import VOLUMES
 
@@ -67,6 +69,15 @@ def preview_location(plan: Plan, target: Target) -> Location:
     if url.kind is TargetKind.RADOS:
         return RadosPool(pool=url.pool, objects=_OWN, access=access)
     settings = client_settings(url, "WHERE-THIS-CLIENT-IS")
+    if url.by_nbd:
+        return NbdExport(
+            pool=url.pool,
+            image=_OWN,
+            socket=served_folder("TOKEN") / SOCKET,
+            server=0,
+            settings=settings,
+            encryption=url.encryption,
+        )
     return RbdImage(
         pool=url.pool,
         image=url.image or _OWN,

@@ -78,6 +78,11 @@ def test_volumes_that_pods_share() -> None:
     assert _granted(role) == _asked(permissions.SHARED_RULES)
 
 
+def test_the_counters_of_the_storages_pods() -> None:
+    (role,) = _roles("kubelets.yaml")
+    assert _granted(role) == _asked(permissions.KUBELET_RULES)
+
+
 def test_the_lifecycle_of_volumes() -> None:
     (role,) = _roles("volume-lifecycle.yaml")
     asked = permissions.LIFECYCLE_RULES + permissions.VM_LIFECYCLE_RULES

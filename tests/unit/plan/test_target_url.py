@@ -25,6 +25,14 @@ def test_a_pool_and_an_image_are_told_apart(
     assert (parsed.kind, parsed.pool, parsed.image) == (kind, pool, image)
 
 
+def test_an_encrypted_image_is_reached_by_nbd() -> None:
+    encrypted = parse_target_url("rbd:rep3?encryption=luks2")
+    assert (encrypted.by_nbd, encrypted.encryption) == (True, "luks2")
+    partner = parse_target_url("rbd:rep3?path=nbd")
+    assert (partner.by_nbd, partner.encryption) == (True, "")
+    assert not parse_target_url("rbd:rep3?path=librbd").by_nbd
+
+
 def test_options_are_kept_and_written_again_as_they_were() -> None:
     url = "rbd:rep3?data_pool=ec-2-1&inter_zone_rtt=500us"
     parsed = parse_target_url(url)
@@ -56,6 +64,11 @@ def test_options_are_kept_and_written_again_as_they_were() -> None:
         ("rbd:p?hosts=-oProxyCommand", "is no name of a host"),
         ("rbd:p?hosts=a&shared=yes", "omit hosts or shared"),
         ("rbd:p?hosts=a&read_policy=localize", "for one client"),
+        ("rbd:p?encryption=aes", "encryption is luks1 or luks2"),
+        ("rbd:p?encryption=luks2&path=librbd", "omit path=librbd"),
+        ("rbd:p?encryption=luks2&hosts=a", "omit shared, hosts"),
+        ("rbd:p?path=nbd&shared=yes", "omit shared, hosts"),
+        ("rbd:p/mine?encryption=luks2", "for a new image"),
     ],
 )
 def test_what_is_no_target_is_refused_with_a_sentence(url: str, said: str) -> None:

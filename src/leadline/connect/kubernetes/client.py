@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -279,6 +280,24 @@ def api_groups(connection: Connection) -> dict[str, Sequence[str]]:
         str(group["name"]): [str(version["version"]) for version in group.get("versions", ())]
         for group in found.get("groups", ())
     }
+
+
+def read_kubelet(connection: Connection, node: str, path: str) -> tuple[str, float]:
+    """Return the answer of a node's kubelet through the API server, and its time by the node's
+    clock in seconds since 1970. Raises LeadlineError as `Connection.ask`."""
+
+    def call(client: Any) -> tuple[str, float]:
+        inner = client._client
+        answer = inner._client.get(f"api/v1/nodes/{node}/proxy/{path}")
+        inner.raise_for_status(answer)
+        # ValueError where there is none, as for any answer that is not understood.
+        at = parsedate_to_datetime(answer.headers.get("date", ""))
+        return str(answer.text), at.timestamp()
+
+    try:
+        return connection.ask("get", "nodes/proxy", call, name=node)
+    except ApiError as error:
+        raise refusal_error(error, "get", "nodes/proxy", "", node) from error
 
 
 def refusal_error(

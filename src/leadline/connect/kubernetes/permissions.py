@@ -58,6 +58,12 @@ RUN_RULES: tuple[Rule, ...] = (
 NAMESPACE_RULES = _rules("", "namespaces", "get create delete", namespaced=False)
 # A StorageClass that retains volumes after use: the run removes them.
 RETAIN_RULES = _rules("", "persistentvolumes", "patch", namespaced=False)
+# The counters of the storage's pods, by the kubelets. A run works without it.
+KUBELET_RULES: tuple[Rule, ...] = (
+    *_rules("", "pods", "list", namespaced=False),
+    *_rules("", "nodes", "list", namespaced=False),
+    *_rules("", "nodes/proxy", "get", namespaced=False),
+)
 # Pods that share a volume: its claim belongs to no pod.
 SHARED_RULES = _rules("", "persistentvolumeclaims", "create")
 # The lifecycle of volumes.

@@ -25,7 +25,7 @@ from leadline.engines.fio.job import Vary, job_text, prefill_text
 from leadline.engines.fio.local import (
     FioEngine,
     engine_options,
-    pool_engine,
+    own_engine,
     prefix_of,
     try_object,
 )
@@ -268,7 +268,7 @@ class FleetEngine(FioEngine):
         host = host_for(location, 1)
         if host is None:
             return super()._try(choice, direct, location)
-        if pool_engine(location):
+        if own_engine(location):
             engine, *options = try_options(choice, direct, in_files=False)
             where = self.where(_on_host(location, host))
             options = [engine, *where, *options, *try_object(location)]

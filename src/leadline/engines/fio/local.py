@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from leadline.engines.fio.choice import (
 from leadline.engines.fio.job import job_text, prefill_text
 from leadline.engines.fio.outcome import local_outcome, parse_rate
 from leadline.engines.fio.pace import Pace, PacedStop, find_shortfall, sections_of
+from leadline.engines.fio.servers import process_cpu_s
 from leadline.engines.outcome import execution_of
 from leadline.engines.process import Program, RateReader, supervise
 from leadline.errors import LeadlineError
@@ -40,6 +42,7 @@ from leadline.runner.ports import (
     Folder,
     Job,
     Location,
+    NbdExport,
     Progress,
     RadosObjects,
     RbdImage,
@@ -53,8 +56,10 @@ _OF_KIND = {TargetKind.RBD: EngineChoice.RBD, TargetKind.RADOS: EngineChoice.RAD
 _RADOS_OPTIONS = ("conf", "touch_objects")
 
 
-def pool_engine(location: Location) -> EngineChoice | None:
-    """The only engine for a location in a Ceph pool; None for all other locations."""
+def own_engine(location: Location) -> EngineChoice | None:
+    """The only I/O engine of fio for a location; None for files and devices."""
+    if isinstance(location, NbdExport):
+        return EngineChoice.NBD
     if isinstance(location, RbdImage):
         return EngineChoice.RBD
     return EngineChoice.RADOS if isinstance(location, RadosObjects) else None
@@ -62,7 +67,7 @@ def pool_engine(location: Location) -> EngineChoice | None:
 
 def engine_options(location: Location) -> list[str]:
     """fio's option for that engine: its own options must come after it."""
-    choice = pool_engine(location)
+    choice = own_engine(location)
     return [f"--ioengine={choice.value}"] if choice else []
 
 
@@ -132,7 +137,7 @@ class FioEngine:
                 )
 
     def _candidates(self, workload: Workload, location: Location) -> list[EngineChoice]:
-        only = pool_engine(location)
+        only = own_engine(location)
         return [only] if only else candidates(workload, self.engines)
 
     def likely(self, workload: Workload, location: Location) -> Workload:
@@ -171,15 +176,19 @@ class FioEngine:
 
     def client_comments(self, location: Location) -> list[str]:
         """Client settings as comments: fio has no options for them, its configuration has."""
-        if not isinstance(location, RbdImage):
+        if not isinstance(location, RbdImage | NbdExport):
             return []
-        return [f"# client: {key} = {value}" for key, value in location.settings]
+        found = [f"# client: {key} = {value}" for key, value in location.settings]
+        if isinstance(location, NbdExport):
+            found.append("# path: NBD on a Unix socket, qemu-nbd, librbd")
+            found += [f"# encryption: {location.encryption}"] if location.encryption else []
+        return found
 
     def prefill_text(self, footprint: Footprint, location: Location, direct: bool) -> str:
         return prefill_text(
             footprint,
             location.shape,
-            engine=pool_engine(location) or prefill_choice(self.engines),
+            engine=own_engine(location) or prefill_choice(self.engines),
             direct=direct,
             objects=prefix_of(location),
         )
@@ -205,6 +214,8 @@ class FioEngine:
                 conf = f"--conf={location.access.conf}"
                 # A read of an object that does not exist must not create it.
                 return [who, f"--pool={location.pool}", conf, "--touch_objects=0"]
+            case NbdExport():
+                where = [f"--uri=nbd+unix:///?socket={location.socket}"]
             case Folder() | Device():
                 held = location.descriptor or location.path
                 # fio splits both options at colons.
@@ -245,6 +256,8 @@ class FioEngine:
         sections = sections_of(job.text)
         pace = Pace(sections)
         began = time.monotonic()
+        server = job.location.server if isinstance(job.location, NbdExport) else None
+        served_s = process_cpu_s(server) if server else 0.0
 
         def report(rate: Progress) -> None:
             pace.add(rate.iops, time.monotonic() - began)
@@ -269,4 +282,9 @@ class FioEngine:
         elif status is TrialStatus.COMPLETED:
             problem = find_shortfall(folder, self.name, sections)
             status = TrialStatus.FAILED if problem else status
-        return execution_of(ended, command, status, problem)
+        execution = execution_of(ended, command, status, problem)
+        if server is None:
+            return execution
+        # The server is a part of the client: librbd runs there, with its encryption.
+        spent_s = max(0.0, process_cpu_s(server) - served_s)
+        return replace(execution, engine_cpu_s=execution.engine_cpu_s + spent_s)

@@ -76,7 +76,7 @@ def _children(pid: int) -> tuple[int, ...]:
     return tuple(child for child, state in states.items() if state and state[0] not in "ZX")
 
 
-def _cpu_s(pid: int) -> float:
+def process_cpu_s(pid: int) -> float:
     """User and system time of a process with all its threads; fields 14 and 15 of proc(5)."""
     fields = _stat(pid)
     ticks = int(fields[11]) + int(fields[12]) if fields else 0
@@ -130,7 +130,7 @@ class Servers:
         found = []
         for server in self._servers:
             workers = server.workers() if server.start.local else ()
-            server.spent |= {pid: _cpu_s(pid) for pid in workers}
+            server.spent |= {pid: process_cpu_s(pid) for pid in workers}
             busy = bool(workers)
             server.working = server.working or busy
             if server.reap() or (whole and server.working and not busy):

@@ -169,8 +169,9 @@ def format_layer(layer: Layer) -> str:
         case LayerKind.NFS:
             return f"NFS {facts.get('version', '')}".strip()
         case LayerKind.IMAGE:
-            client = facts.get("client", "")
-            return f"RBD image ({client})" if client else "RBD image"
+            ways = [facts.get("client", ""), facts.get("encryption", "").removeprefix("none")]
+            known = ", ".join(filter(None, ways))
+            return f"RBD image ({known})" if known else "RBD image"
         case LayerKind.POOL:
             return "Ceph pool"
     kind = facts.get("type", "device")
@@ -217,7 +218,9 @@ def _facts(kind: LayerKind, labels: Mapping[str, str]) -> Iterator[Fact[Below]]:
         yield Fact(name, Topic.LAYERS, _layer_fact(kind, key), what=label)
 
 
-_IMAGE = {"object_size_bytes": "object size", "client": "", "stripe_count": ""}
+_IMAGE = {"object_size_bytes": "object size"} | dict.fromkeys(
+    ("client", "encryption", "stripe_count"), ""
+)
 _BLOCK = {"transport": "transport"} | dict.fromkeys(
     ("queues", "paths", "queue_depth", "rotational", "max_request_bytes", "read_ahead_bytes",
      "logical_block_bytes"), ""
