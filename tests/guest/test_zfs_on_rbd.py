@@ -25,6 +25,20 @@ grace: 2m
 defaults: {size: 16M, runtime: 5s, ramp: 0s}
 workloads: [{name: sequential, pattern: write, block_size: 1M, iodepth: 2}]
 """
+MAKES = """
+leadline: 1
+name: makes
+targets: [{name: zfs, target: "zfs+rbd:rep3?recordsize=16K"}]
+settings:
+  sector: {zpool: {ashift: [9]}}
+  slog: {zpool: {log: [rep2/64M]}}
+  l2arc: {zpool: {cache: [64M]}}
+  special: {zpool: {special: [64M]}}
+repeats: 1
+grace: 2m
+defaults: {size: 16M, runtime: 5s, ramp: 0s}
+workloads: [{name: commits, pattern: randwrite, block_size: 16k, fsync: 1}]
+"""
 STREAM = """
 leadline: 1
 name: stream
@@ -68,6 +82,29 @@ def test_what_krbd_maps_is_known_down_to_the_pool(guest: ZfsGuest, tmp_path: Pat
     told = json.loads((trial.folder / "zfs-stream.json").read_text())
     assert told["streams"]
     assert all(one["guid"] == one["received_guid"] for one in told["streams"])
+    assert nothing_left(guest)
+
+
+def test_pools_of_other_makes_are_states(guest: ZfsGuest, lab: CephAccess, tmp_path: Path) -> None:
+    done = measured(guest, MAKES, tmp_path)
+    assert len(done.trials) == 5
+    found = {
+        name: (top.facts["ashift"], top.facts["layout"]) for name, (top, *_) in done.stacks.items()
+    }
+    assert found == {
+        "zfs": ("12", "1 x disk"),
+        "zfs sector=9": ("9", "1 x disk"),
+        "zfs slog=rep2/64M": ("12", "1 x disk, log: 1 x disk"),
+        "zfs l2arc=64M": ("12", "1 x disk, cache: 1 x disk"),
+        "zfs special=64M": ("12", "1 x disk, special: 1 x disk"),
+    }
+    # The vdevs with data, and the image of each of them.
+    assert kinds(done, "zfs special=64M") == ["zfs", "block", "image", "pool", "image"]
+    assert len(answer(done, "layers")["cells"]) == 5
+    assert {one["state"] for one in answer(done, "settings")["states"]} == {
+        *("sector=9", "slog=rep2/64M", "l2arc=64M", "special=64M")
+    }
+    assert images(lab) == [DISK_IMAGE.partition("/")[2]]
     assert nothing_left(guest)
 
 

@@ -322,6 +322,61 @@ def test_a_killed_run_on_a_shared_image_is_undone_by_clean(
     assert process("clean", "@latest").out.strip() == "nothing was left behind"
 
 
+# A pool for each make of it, and an image for each further vdev: zfs-fuse has no special ones.
+MAKES = """
+settings:
+  sector: {zpool: {ashift: [9]}}
+  slog: {zpool: {log: [rep3/64M]}}
+  l2arc: {zpool: {cache: [64M]}}
+"""
+
+
+@pytest.mark.slow
+def test_pools_of_other_makes_are_states_and_leave_nothing(
+    cluster: str, users: Users, process: Callable[..., Ended], tmp_path: Path
+) -> None:
+    target = "{target: 'zfs+rbd:rep2?recordsize=8K', name: z}"
+    path = plan(tmp_path, target, cluster=cluster, more=f"{PATIENT}{MAKES}")
+    before = users.state
+    ended = process("run", path, "--quiet")
+    assert ended.status in (0, 1), ended.err
+    run = archive(tmp_path)
+    assert [trial.record.status for trial in run.trials] == [TrialStatus.COMPLETED] * 4
+    assert run.left_behind == ()
+    assert images(cluster) == []
+    assert users.state == before
+    found = {
+        name: (zfs.facts["ashift"], zfs.facts["layout"]) for name, (zfs, *_) in run.stacks.items()
+    }
+    assert found == {
+        "z": ("12", "1 x disk"),
+        "z sector=9": ("9", "1 x disk"),
+        "z slog=rep3/64M": ("12", "1 x disk, log: 1 x disk"),
+        "z l2arc=64M": ("12", "1 x disk, cache: 1 x disk"),
+    }
+    below = {[layer.name for layer in stack][-1] for stack in run.stacks.values()}
+    assert below == {"rep2"}
+    assert process("verify", "@latest").status == 0
+
+
+@pytest.mark.slow
+def test_further_vdevs_of_a_killed_run_are_removed_by_clean(
+    cluster: str,
+    process: Callable[..., Ended],
+    started: Callable[..., subprocess.Popen[str]],
+    tmp_path: Path,
+) -> None:
+    targets = (
+        "{target: 'zfs+rbd:rep2?log=rep3/64M&cache=64M', name: both}",
+        "{target: 'zfs+rbd:rep2', name: plain}",
+    )
+    run = killed_in_trial(started, tmp_path, plan(tmp_path, *targets, cluster=cluster))
+    assert len(run.left_behind) == 4
+    assert process("clean", "@latest").status == 0
+    assert archive(tmp_path).left_behind == ()
+    assert images(cluster) == []
+
+
 @pytest.mark.slow
 def test_an_image_whose_client_dies_in_a_trial_leaves_nothing(
     cluster: str,
@@ -358,6 +413,8 @@ def test_what_file_systems_on_an_image_cannot_have_is_refused(
         ("ext4+rbd:nowhere", "pool-missing"),
         ("zfs+rbd:cephfs-rep3", "pool-unsuitable"),
         ("zfs+rbd:rep2?compression=lz5", "plan-invalid"),
+        ("zfs+rbd:rep2?log=nowhere/64M", "pool-missing"),
+        ("zfs+rbd:rep2?log=cephfs-rep3/64M", "pool-unsuitable"),
         ("rbd:rep2/mine?shared=yes", "plan-invalid"),
     ):
         ended = leadline("run", plan(tmp_path, f"'{url}'", cluster=cluster), "--quiet")

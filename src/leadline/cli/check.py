@@ -124,13 +124,19 @@ def describe(plan: Plan, power: Power | None = None) -> str:
             f"{format_duration(drill.lasts)}"
         )
         lines += [f"drill: needs --allow-drill {name}" for name in drill_consents(plan)]
-    for (cluster, pool), layout in shared_layouts(plan).items():
+    for (cluster, image), layout in shared_layouts(plan).items():
         parts = ", ".join(
             f"{part.value} {format_size(extent.size)}" for part, extent in layout.items()
         )
         whole = format_size(sum(file.size for file in layout.values()))
+        pool = image.data_pool or image.pool
         on = f"{pool} of {cluster}" if len(plan.clusters) > 1 else pool
         lines.append(f"image shared on {on}: {whole} ({parts}), made for the run")
+        lines += [
+            f"image of the {vdev.vdev_class} vdev on {vdev.pool}: {format_size(vdev.size)}, "
+            "made for the run"
+            for vdev in image.vdevs
+        ]
     if plan.settings:
         lines += _describe_settings(plan)
     for target in plan.own_targets:

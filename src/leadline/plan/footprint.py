@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from leadline.plan.models import Phase, Plan, Workload
-from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
+from leadline.plan.target_url import TargetKind, TargetUrl, Vdev, VolumeSharing
 
 # Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"
@@ -155,9 +155,24 @@ def part_of(url: TargetUrl) -> Part | None:
     return parts.get(url.kind)
 
 
-def image_of(url: TargetUrl) -> tuple[str, str]:
-    """Pool and data pool: targets of one cluster with the same pools share an image."""
-    return url.pool, url.options.get("data_pool", "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageKey:
+    """What targets of one cluster on the same shared image have in common: the Ceph pools, and how
+    the pool of ZFS is made, with its vdevs on further images."""
+
+    pool: str
+    data_pool: str
+    zpool: tuple[tuple[str, str], ...]
+    vdevs: tuple[Vdev, ...]
+
+
+def image_of(url: TargetUrl) -> ImageKey:
+    return ImageKey(
+        pool=url.pool,
+        data_pool=url.options.get("data_pool", ""),
+        zpool=tuple(url.zpool_options.items()),
+        vdevs=url.vdevs,
+    )
 
 
 def layout(wanted: Sequence[tuple[Part, Footprint]]) -> dict[Part, Stretch]:
@@ -181,18 +196,15 @@ def image_bytes(wanted: Sequence[tuple[Part, Footprint]]) -> int:
     return sum(stretch.size for stretch in layout(wanted).values())
 
 
-def shared_layouts(plan: Plan) -> Mapping[tuple[str, str], dict[Part, Stretch]]:
-    """The layout of every shared image of a plan, by its cluster and pool."""
-    wanted: dict[tuple[str, str, str], list[tuple[Part, Footprint]]] = {}
+def shared_layouts(plan: Plan) -> Mapping[tuple[str, ImageKey], dict[Part, Stretch]]:
+    """The layout of every shared image of a plan, by its cluster."""
+    wanted: dict[tuple[str, ImageKey], list[tuple[Part, Footprint]]] = {}
     for target in plan.own_targets:
         part = part_of(target.parsed)
         if part is not None:
-            key = (target.cluster, *image_of(target.parsed))
+            key = (target.cluster, image_of(target.parsed))
             wanted.setdefault(key, []).append((part, target_footprint(plan, target.name)))
-    return {
-        (cluster, data_pool or pool): layout(parts)
-        for (cluster, pool, data_pool), parts in wanted.items()
-    }
+    return {key: layout(parts) for key, parts in wanted.items()}
 
 
 def _needed(part: Part, footprints: Sequence[Footprint]) -> int:

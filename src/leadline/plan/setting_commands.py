@@ -16,6 +16,7 @@ from leadline.plan.settings import (
     TargetOption,
     ZfsParameter,
 )
+from leadline.units import parse_size
 
 ZFS_PARAMETERS = "/sys/module/zfs/parameters"
 
@@ -45,7 +46,8 @@ def setting_commands(
                 for pool in setting_pools(plan, setting, cluster)
             )
         case ZfsParameter(name=name):
-            return (f"echo {shlex.quote(value or '')} > {ZFS_PARAMETERS}/{name}",)
+            text = module_value(value or "")
+            return (f"echo {shlex.quote(text)} > {ZFS_PARAMETERS}/{name}",)
         case HostFile(path=path, hosts=hosts):
             line = f"echo {shlex.quote(value or '')} > {shlex.quote(path)}"
             return tuple(shlex.join(["ssh", host, line]) for host in hosts) or (line,)
@@ -56,8 +58,20 @@ def setting_commands(
             return (shlex.join(command.argv(text, value or "")),)
         case TargetOption(option=option) if setting.image is not None:
             return (f"rbd create ... --{option.replace('_', '-')} {value}",)
+        case TargetOption(option="ashift"):
+            return (f"zpool create -o ashift={value} ...",)
+        case TargetOption(option=option) if setting.zpool is not None:
+            return (f"zpool add POOL {option} DEVICE  # of {value}",)
         case TargetOption(option=option):
             return (f"zfs set {option}={value} DATASET",)
+
+
+def module_value(value: str) -> str:
+    """A value as the ZFS module reads it: sizes in bytes."""
+    try:
+        return str(parse_size(value))
+    except ValueError:
+        return value
 
 
 def _kubectl(field: KubernetesField, value: str | None) -> str:

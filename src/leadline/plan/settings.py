@@ -2,7 +2,7 @@
 
 A state is a value for some settings; without one it is the present state of the system. A setting
 is applied to a running system (`ceph_config`, `pool`, `zfs_parameter`, `host_file`, `kubernetes`,
-`command`) or made with the target (`image`, `dataset`).
+`command`) or made with the target (`image`, `dataset`, `zpool`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from pydantic import (
 )
 
 from leadline.plan.labels import LABEL_WORD
-from leadline.plan.target_url import DATASET_PROPERTIES, IMAGE_LAYOUT, TargetKind, TargetUrl
+from leadline.plan.target_url import (
+    DATASET_PROPERTIES,
+    IMAGE_LAYOUT,
+    ZPOOL_OPTIONS,
+    TargetKind,
+    TargetUrl,
+)
 
 MOST_STATES = 1000
 # Names of options and of what has them: one word, which is no option of a command line.
@@ -224,6 +230,7 @@ class Setting(_Kind):
     command: Command | None = Field(default=None, exclude_if=_is_unset)
     image: TargetOption | None = Field(default=None, exclude_if=_is_unset)
     dataset: TargetOption | None = Field(default=None, exclude_if=_is_unset)
+    zpool: TargetOption | None = Field(default=None, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -231,7 +238,8 @@ class Setting(_Kind):
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
             raise ValueError(f"needs exactly one of {', '.join(KINDS)}; has {found}")
-        for kind, known in (("image", IMAGE_LAYOUT), ("dataset", DATASET_PROPERTIES)):
+        made = {"image": IMAGE_LAYOUT, "dataset": DATASET_PROPERTIES, "zpool": ZPOOL_OPTIONS}
+        for kind, known in made.items():
             option = getattr(self, kind)
             if option is not None and option.option not in known:
                 raise ValueError(f"{kind} has no option {option.option!r}: {', '.join(known)}")
@@ -273,6 +281,8 @@ class Setting(_Kind):
             return url.kind is TargetKind.RBD and not url.image and "shared" not in url.options
         if self.dataset is not None:
             return url.kind.on_zfs
+        if self.zpool is not None:
+            return url.kind is TargetKind.ZFS_ON_RBD
         if self.cluster:
             return True
         if self.ceph_config is not None or self.pool is not None:

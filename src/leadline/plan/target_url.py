@@ -305,6 +305,13 @@ _OF_BOTH = ("compression", "sync", "logbias", "primarycache")
 VOLUME_BLOCK = "volblocksize"
 DATASET_PROPERTIES = ("recordsize", *_OF_BOTH)
 VOLUME_PROPERTIES = (VOLUME_BLOCK, *_OF_BOTH)
+# How a pool on an image is made: the exponent of its block size, and vdevs on further images, as
+# `zpool create` names their classes.
+VDEV_CLASSES = ("log", "cache", "special")
+ZPOOL_OPTIONS = ("ashift", *VDEV_CLASSES)
+# zpoolprops(7), and SPA_MINDEVSIZE of the source.
+_ASHIFT = range(9, 17)
+_LEAST_VDEV = 64 << 20
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: (
@@ -313,7 +320,10 @@ _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     ),
     TargetKind.ZFS: DATASET_PROPERTIES,
     TargetKind.ZVOL: VOLUME_PROPERTIES,
-    TargetKind.ZFS_ON_RBD: (*DATASET_PROPERTIES, "data_pool", "inter_zone_rtt"),
+    TargetKind.ZFS_ON_RBD: (
+        *(*DATASET_PROPERTIES, *ZPOOL_OPTIONS),
+        *("data_pool", "inter_zone_rtt"),
+    ),
     TargetKind.EXT4_ON_RBD: ("data_pool", "inter_zone_rtt"),
     TargetKind.RADOS: ("engine", "hosts", "inter_zone_rtt"),
     TargetKind.CEPHFS: ("inter_zone_rtt",),
@@ -349,6 +359,15 @@ _HOST = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9_.-]+)?\])"
 )
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vdev:
+    """A vdev of a class of its own: the Ceph pool of its image and its bytes."""
+
+    vdev_class: str
+    pool: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +452,20 @@ class TargetUrl:
         if self.record_bytes is not None:
             set_[known[0]] = str(self.record_bytes)
         return set_
+
+    @property
+    def zpool_options(self) -> Mapping[str, str]:
+        """How the pool on an image is to be made, as written."""
+        return {key: self.options[key] for key in ZPOOL_OPTIONS if key in self.options}
+
+    @property
+    def vdevs(self) -> tuple[Vdev, ...]:
+        """The vdevs on images of their own, by default in the Ceph pool of the image."""
+        return tuple(
+            _parse_vdev(key, text, self.pool)
+            for key, text in self.zpool_options.items()
+            if key in VDEV_CLASSES
+        )
 
     @property
     def image_layout(self) -> Mapping[str, str]:
@@ -542,13 +575,19 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
             )
         if not equals or not value or key in found:
             raise ValueError(f"the option {key!r} needs one value: {key}=VALUE")
-        choices = _CHOICES.get(key)
+        # Virtual machines have an option `cache` too.
+        is_vdev = kind is TargetKind.ZFS_ON_RBD and key in VDEV_CLASSES
+        choices = None if is_vdev else _CHOICES.get(key)
         if choices and value not in choices:
             raise ValueError(f"{key} is {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
         if key == "inter_zone_rtt":
             parse_duration(value)
         if key in ("recordsize", VOLUME_BLOCK):
             _check_record(key, value)
+        if key == "ashift" and not (value.isdecimal() and int(value) in _ASHIFT):
+            raise ValueError(f"ashift is a number from 9 to 16, got {value[:20]!r}")
+        if is_vdev:
+            _parse_vdev(key, value, "")
         if key == "compression" and not _COMPRESSION.fullmatch(value):
             raise ValueError(f"{value!r} is no compression of ZFS")
         if key == "data_pool" and not _CEPH_NAME.fullmatch(value):
@@ -575,6 +614,17 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
         if found.get("read_policy") == "localize":
             raise ValueError("read_policy=localize is for one client: the hosts have no location")
     return MappingProxyType(found)
+
+
+def _parse_vdev(vdev_class: str, text: str, pool: str) -> Vdev:
+    """Parse `[POOL/]SIZE`. Raises ValueError."""
+    named, slash, size_text = text.rpartition("/")
+    if slash and not _CEPH_NAME.fullmatch(named):
+        raise ValueError(f"{vdev_class} is SIZE or POOL/SIZE, got {text[:40]!r}")
+    size = parse_size(size_text)
+    if size < _LEAST_VDEV:
+        raise ValueError(f"{vdev_class} needs 64M at least, got {text[:40]!r}")
+    return Vdev(vdev_class=vdev_class, pool=named or pool, size=size)
 
 
 def _check_layout(options: Mapping[str, str]) -> None:

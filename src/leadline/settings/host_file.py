@@ -1,4 +1,4 @@
-"""`host_file` and `zfs_parameter`: a file of a host that holds one value."""
+"""`host_file`: a file of a host that holds one value."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leadline.connect.ceph import Connection
 from leadline.connect.ssh import SshShell
 from leadline.plan.models import Plan
-from leadline.plan.setting_commands import ZFS_PARAMETERS, setting_pools
+from leadline.plan.setting_commands import setting_pools
 from leadline.plan.settings import (
     CephConfig,
     Command,
@@ -24,6 +24,7 @@ from leadline.settings.command import CommandParameter
 from leadline.settings.host_file import HostFileParameter
 from leadline.settings.parameter import Host, Parameter
 from leadline.settings.pool import PoolParameter
+from leadline.settings.zfs_parameter import ZfsModuleParameter
 
 if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection as KubernetesConnection
@@ -58,7 +59,7 @@ class Parameters:
                 pools = setting_pools(plan, setting, cluster) if system else ()
                 return tuple(PoolParameter(pool, change.name, system) for pool in pools if system)
             case ZfsParameter(name=name):
-                return (HostFileParameter(f"{ZFS_PARAMETERS}/{name}", self._host("")),)
+                return (ZfsModuleParameter(name, self._host("")),)
             case HostFile(path=path, hosts=()):
                 return (HostFileParameter(path, self._host("")),)
             case HostFile(path=path, hosts=hosts):

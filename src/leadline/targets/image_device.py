@@ -21,17 +21,20 @@ from leadline.connect.ceph import CephAccess
 from leadline.environment import child_environment
 from leadline.errors import LeadlineError
 from leadline.lab import processes
+from leadline.plan.target_url import VDEV_CLASSES, Vdev
 from leadline.targets import zfs_daemon
 from leadline.targets.file_system import FileSystem
 from leadline.targets.zfs import mount_folder
 
 SCHEME = "shared:"
+EXPOSED = "image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedImageNames:
     """Names of a shared image and of all that is made on it: each holds one token, by which it is
-    found after a kill -9. `image` is `leadline-RUN-TOKEN` in the Ceph pool `pool`."""
+    found after a kill -9. `image` is `leadline-RUN-TOKEN` in the Ceph pool `pool`, and the image of
+    a further vdev `leadline-RUN-TOKEN.CLASS`."""
 
     pool: str
     image: str
@@ -46,6 +49,23 @@ class SharedImageNames:
     def spec(self) -> str:
         return f"{self.pool}/{self.image}"
 
+    def of_vdev(self, vdev: Vdev) -> SharedImageNames:
+        """The names of the image of a further vdev of the pool."""
+        image = f"{self.image}.{vdev.vdev_class}"
+        return SharedImageNames(pool=vdev.pool, image=image, token=self.token)
+
+    @property
+    def _suffix(self) -> str:
+        """`.CLASS` for the image of a further vdev; else empty."""
+        _, token, suffix = self.image.rpartition(f"-{self.token}")
+        return suffix if token else ""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether Leadline gives such names."""
+        known = ("", *(f".{vdev_class}" for vdev_class in VDEV_CLASSES))
+        return self._suffix in known and self.image.endswith(f"-{self.token}{self._suffix}")
+
     @property
     def folder(self) -> Path:
         return mount_folder(self.token)
@@ -53,7 +73,7 @@ class SharedImageNames:
     @property
     def exposed(self) -> Path:
         """The mount point of rbd-fuse."""
-        return self.folder / "image"
+        return self.folder / f"{EXPOSED}{self._suffix}"
 
     @property
     def file(self) -> Path:
@@ -63,7 +83,12 @@ class SharedImageNames:
     @property
     def socket(self) -> Path:
         """The admin socket of rbd-fuse; its path may have 107 bytes."""
-        return self.folder / "rbd-fuse.asok"
+        return self.folder / f"rbd-fuse{self._suffix}.asok"
+
+    @property
+    def log(self) -> Path:
+        """The messages of rbd-fuse."""
+        return self.folder / f"rbd-fuse{self._suffix}.log"
 
     @property
     def ext4(self) -> Path:
@@ -168,13 +193,14 @@ def map_by_kernel(access: CephAccess, spec: str, run: Run = programs.run) -> Pat
 def show_by_fuse(access: CephAccess, names: SharedImageNames) -> Path:
     """Mount rbd-fuse; the image as a file. Raises LeadlineError(`image-not-mapped`)."""
     names.exposed.mkdir()
-    log = names.folder / "rbd-fuse.log"
     command = access.command(
         RBD_FUSE,
         *("--admin-socket", str(names.socket)),
         *("-f", "-p", names.pool, "-r", names.image, str(names.exposed)),
     )
-    pid = processes.start(command, folder=names.folder, output=log, environment=child_environment())
+    pid = processes.start(
+        command, folder=names.folder, output=names.log, environment=child_environment()
+    )
     end = time.monotonic() + _SHOWN_WITHIN_S
     while True:
         status = processes.exit_status(pid)
@@ -183,7 +209,7 @@ def show_by_fuse(access: CephAccess, names: SharedImageNames) -> Path:
         if status is not None or time.monotonic() > end:
             reason = "no file appears" if status is None else f"it ended with status {status}"
             with suppress(OSError):
-                lines = list(filter(None, log.read_text("utf-8", "replace").splitlines()))
+                lines = list(filter(None, names.log.read_text("utf-8", "replace").splitlines()))
                 reason = "; ".join([reason, *lines[-2:]])
             raise LeadlineError(
                 errors.IMAGE_NOT_MAPPED,
@@ -302,8 +328,11 @@ def withdraw(names: SharedImageNames, *, force: bool = False) -> tuple[str, ...]
             problems.append(f"{device} could not be unmapped: {err.strip().splitlines()[-1:]}")
     if force:
         zfs_daemon.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
-    problems += unmount(names.exposed, lazy_after_s=0.0 if force else _BUSY_S)
     folder = names.folder
+    # All images below the pool: the loop devices on each of them are gone.
+    for path in mounts_below(folder):
+        if path.parent == folder and path.name.startswith(EXPOSED):
+            problems += unmount(path, lazy_after_s=0.0 if force else _BUSY_S)
     ended = zfs_daemon.await_end(RBD_FUSE, folder) or zfs_daemon.end(RBD_FUSE, folder)
     if not ended and not zfs_daemon.end(RBD_FUSE, folder, by=signal.SIGKILL):
         problems.append(f"rbd-fuse, which serves {names.spec}, does not end")

@@ -21,8 +21,9 @@ from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.model import PoolType
 from leadline.inventory.layer import Layer, LayerKind
-from leadline.plan.footprint import Footprint, Part, image_bytes, image_of, layout
+from leadline.plan.footprint import Footprint, ImageKey, Part, image_bytes, image_of, layout
 from leadline.plan.models import Target
+from leadline.plan.target_url import Vdev
 from leadline.probes.stacks import layers_of_path, parse_image_info
 from leadline.runner.ports import Journal
 from leadline.targets import image_device, zfs_daemon
@@ -60,7 +61,7 @@ def remove_shared_image(created: Created, access: CephAccess | None) -> tuple[st
     Without `access` the image is destroyed with its lab.
     """
     names = parse_names(created.path, created.token)
-    if not names.image.endswith(f"-{names.token}"):
+    if not names.is_own:
         return (f"{created.path} has no name of Leadline's and was kept",)
     stuck = _destroy_pool(names)
     if stuck and not zfs_daemon.is_running(names.folder):
@@ -112,9 +113,15 @@ def _pools() -> tuple[str, ...]:
 def _remove_folder(names: SharedImageNames) -> tuple[str, ...]:
     """Remove the folder with the files that Leadline made in it, and no others."""
     with suppress(FileNotFoundError):
-        for path in (names.pid_file, names.socket, names.folder / "rbd-fuse.log"):
+        for path in (names.pid_file, *names.folder.glob(f"{image_device.RBD_FUSE}*")):
             path.unlink(missing_ok=True)
-    folders = (names.exposed, names.ext4, *_below(names.datasets), names.datasets, names.folder)
+    folders = (
+        *names.folder.glob(f"{image_device.EXPOSED}*"),
+        names.ext4,
+        *_below(names.datasets),
+        names.datasets,
+        names.folder,
+    )
     for folder in folders:
         try:
             folder.rmdir()
@@ -133,18 +140,23 @@ def _below(folder: Path) -> tuple[Path, ...]:
 
 
 _MKFS_S = 600.0
+# Blocks of 4 KiB, as is usual on devices that report sectors of 512 bytes.
+_ASHIFT = "12"
 
 
 class SharedImage:
     """One image and its file systems: the first target makes it, the last one removes it."""
 
-    def __init__(self, cluster: OpenCluster, pool: str, data_pool: str) -> None:
+    def __init__(self, cluster: OpenCluster, key: ImageKey) -> None:
         self.cluster = cluster
-        self._pool, self._data_pool = pool, data_pool
+        self._pool, self._data_pool = key.pool, key.data_pool
+        self._ashift = dict(key.zpool).get("ashift", _ASHIFT)
+        self._vdevs = key.vdevs
         self._requests: dict[str, tuple[Part, Footprint]] = {}
         self._users: set[str] = set()
         self._names: SharedImageNames | None = None
-        self._created: Created | None = None
+        # The image, and those of further vdevs.
+        self._created: list[Created] = []
         self._journal: Journal | None = None
         self._owner = ""
         self._datasets: list[OwnDataset] = []
@@ -179,8 +191,15 @@ class SharedImage:
         if part is Part.ZFS:
             zfs_daemon.require_possible(where)
         requests = {**self._requests, name: (part, footprint)}
-        needed = max(image_bytes(tuple(requests.values())), claimed_bytes + footprint.span)
-        require_capacity(self.cluster, data, needed, 0, where)
+        needed = {data: max(image_bytes(tuple(requests.values())), claimed_bytes + footprint.span)}
+        for vdev in self._vdevs:
+            pool = find_pool(self.cluster, vdev.pool, where)
+            require_application(pool, "rbd", where)
+            if pool.type is PoolType.ERASURE:
+                raise self._no_metadata(vdev.pool, where, f"{vdev.vdev_class}=POOL/SIZE")
+            needed[vdev.pool] = needed.get(vdev.pool, 0) + vdev.size
+        for name_of_pool, size in needed.items():
+            require_capacity(self.cluster, name_of_pool, size, 0, where)
         self._requests = requests
 
     def _choose_pools(self, where: list[str]) -> None:
@@ -190,13 +209,16 @@ class SharedImage:
         lab = self.cluster.lab
         metadata = lab.metadata_pool(self._pool) if lab and not self._data_pool else None
         if metadata is None:
-            raise LeadlineError(
-                errors.POOL_UNSUITABLE,
-                f"the pool {self._pool!r} is erasure-coded and cannot hold an image's metadata",
-                context=where,
-                hint=f"name the replicated pool for that, with ?data_pool={self._pool}",
-            )
+            raise self._no_metadata(self._pool, where, f"data_pool={self._pool}")
         self._pool, self._data_pool = metadata, self._pool
+
+    def _no_metadata(self, pool: str, where: list[str], option: str) -> LeadlineError:
+        return LeadlineError(
+            errors.POOL_UNSUITABLE,
+            f"the pool {pool!r} is erasure-coded and cannot hold an image's metadata",
+            context=where,
+            hint=f"name the replicated pool for that, with ?{option}",
+        )
 
     def enter(self, name: str, run: str, journal: Journal) -> None:
         """Start to use the image; the first target makes it. Raises LeadlineError."""
@@ -238,25 +260,28 @@ class SharedImage:
         if name not in self._users:
             return ()
         self._users.discard(name)
-        if self._users or self._created is None:
+        if self._users:
             return ()
-        problems = remove_shared_image(
-            self._created, None if self.cluster.temporary else self.cluster.access
-        )
-        if not problems and self._journal is not None:
-            self._journal.note_removed(self._created)
-            self._created = self._names = None
-        return problems
+        access = None if self.cluster.temporary else self.cluster.access
+        # The first one has the pool on all of them.
+        for created in tuple(self._created):
+            problems = remove_shared_image(created, access)
+            if problems:
+                return problems
+            if self._journal is not None:
+                self._journal.note_removed(created)
+            self._created.remove(created)
+        self._names = None
+        return ()
 
     def _make(self, run: str, journal: Journal) -> None:
         token = secrets.token_hex(8)
         names = SharedImageNames(pool=self._pool, image=f"leadline-{run}-{token}", token=token)
         self._names, self._owner, self._journal = names, f"{run} {token}", journal
         self.cluster.use_journal(journal)
-        self._created = Created(target="", cluster=self.cluster.name, path=names.url, token=token)
-        journal.note_created(self._created)
+        self._note_created(names)
         names.folder.mkdir(mode=0o700)
-        self._make_image(names)
+        self._make_image(names, image_bytes(tuple(self._requests.values())), self._data_pool)
         stretches = layout(tuple(self._requests.values()))
         below = {part: stretch for part, stretch in stretches.items() if part is not Part.LIBRBD}
         if not below:
@@ -272,13 +297,15 @@ class SharedImage:
             make = self._make_ext4 if part is Part.EXT4 else self._make_pool
             make(names, f"/dev/{device}")
 
-    def _make_image(self, names: SharedImageNames) -> None:
-        size = (
-            "--size",
-            f"{image_bytes(tuple(self._requests.values()))}B",
-            "--image-feature=layering",
-        )
-        data = ("--data-pool", self._data_pool) if self._data_pool else ()
+    def _note_created(self, names: SharedImageNames) -> None:
+        assert self._journal is not None, "a target enters first"
+        created = Created(target="", cluster=self.cluster.name, path=names.url, token=names.token)
+        self._journal.note_created(created)
+        self._created.append(created)
+
+    def _make_image(self, names: SharedImageNames, size_bytes: int, data_pool: str = "") -> None:
+        size = ("--size", f"{size_bytes}B", "--image-feature=layering")
+        data = ("--data-pool", data_pool) if data_pool else ()
         access, spec = self.cluster.access, names.spec
         ask(access, "rbd", ("create", *size, *data, spec), "making an image")
         label = ("image-meta", "set", spec, OWNER_KEY, self._owner)
@@ -309,29 +336,39 @@ class SharedImage:
             )
 
     def _make_pool(self, names: SharedImageNames, device: str) -> None:
-        """Make a pool with sectors of 4 KiB, as is usual on devices that report 512 bytes, and
-        without a cache file, so that no boot imports it."""
+        """Make a pool with its further vdevs, without a cache file, so that no boot imports it."""
         zfs_daemon.ensure(names.pid_file)
         names.datasets.mkdir()
-        settings = ("-o", "cachefile=none", "-o", "ashift=12", "-m", "none")
+        settings = ("-o", "cachefile=none", "-o", f"ashift={self._ashift}", "-m", "none")
         mark = ("-O", f"{OWNER}={self._owner}")
+        vdevs = [word for vdev in self._vdevs for word in (vdev.vdev_class, self._device_of(vdev))]
         programs.ask(
             "making a pool",
-            *("zpool", "create", *settings, *mark, names.zpool, device),
+            *("zpool", "create", *settings, *mark, names.zpool, device, *vdevs),
             bound_s=_MKFS_S,
         )
 
+    def _device_of(self, vdev: Vdev) -> str:
+        """Make the image of a further vdev; its device."""
+        names = self.names.of_vdev(vdev)
+        self._note_created(names)
+        self._make_image(names, vdev.size)
+        whole = self._attach(names)
+        if whole != names.file:
+            return str(whole)
+        return f"/dev/{image_device.attach_loop(whole, offset=0, size=vdev.size)}"
+
 
 class SharedImages:
-    """The shared images of a plan's targets, one per pool and cluster."""
+    """The shared images of a plan's targets: one per cluster, Ceph pool and make of a ZFS pool."""
 
     def __init__(self) -> None:
-        self._images: dict[tuple[str, str, str], SharedImage] = {}
+        self._images: dict[tuple[str, ImageKey], SharedImage] = {}
 
     def image_for(self, target: Target, cluster: OpenCluster) -> SharedImage:
-        key = (cluster.name, *image_of(target.parsed))
+        key = (cluster.name, image_of(target.parsed))
         if key not in self._images:
-            self._images[key] = SharedImage(cluster, *image_of(target.parsed))
+            self._images[key] = SharedImage(cluster, key[1])
         return self._images[key]
 
 
@@ -398,17 +435,19 @@ class OnSharedImage(CephTarget):
             info = ask(self.cluster.access, "rbd", command, "reading an image")
         except LeadlineError:
             info = ""
-        facts: Mapping[str, Mapping[str, str]] = {LayerKind.IMAGE: parse_image_info(info)}
-        data = {LayerKind.POOL: shared.data_pool or shared.pool}
-        self._found = tuple(
-            layer.model_copy(
-                update={
-                    "facts": {**facts.get(layer.kind, {}), **layer.facts},
-                    "name": data.get(layer.kind, layer.name),
-                }
-            )
-            for layer in layers_of_path(path)
-        )
+        found: list[Layer] = []
+        above = ""
+        for layer in layers_of_path(path):
+            if layer.kind is LayerKind.IMAGE:
+                above = layer.name
+                facts = parse_image_info(info) if above == shared.names.spec else {}
+                layer = layer.model_copy(update={"facts": {**facts, **layer.facts}})
+            elif layer.kind is LayerKind.POOL and above == shared.names.spec:
+                layer = layer.model_copy(update={"name": shared.data_pool or shared.pool})
+            # A further vdev may be in the same pool.
+            if layer.kind is not LayerKind.POOL or layer not in found:
+                found.append(layer)
+        self._found = tuple(found)
 
     def settle(self, written_at_s: float) -> None:
         self._shared.settle(written_at_s)
@@ -450,10 +489,11 @@ class ZfsOnRbdTarget(InDataset, OnSharedImage):
     def __init__(self, target: Target, cluster: OpenCluster, image: SharedImage) -> None:
         super().__init__(target, cluster, image)
         self._properties = target.parsed.dataset_properties
+        self._zpool = target.parsed.zpool_options
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)
-        require_known_here(self._properties, [f"target {self.name!r}"])
+        require_known_here({**self._properties, **self._zpool}, [f"target {self.name!r}"])
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self._shared.enter(self.name, run, journal)

@@ -84,6 +84,7 @@ def require_known_here(wanted: Mapping[str, str], where: list[str]) -> None:
     if not programs.is_zfs_fuse():
         return
     faults = ["it has no property 'sync'"] if "sync" in wanted else []
+    faults += ["it has no special vdevs"] if "special" in wanted else []
     faults += _compression_faults(wanted.get("compression", "off"), {})
     faults += _record_faults(int(wanted.get("recordsize", "0")), {})
     if faults:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,10 +21,8 @@ from leadline.errors import LeadlineError
 _END_S = 15.0
 
 
-def find_processes(program: str, folder: Path) -> tuple[int, ...]:
-    """Pids of a program's processes whose command line names a path below `folder`."""
-    below = os.fsencode(folder) + b"/"
-    pids = []
+def _command_lines(program: str) -> Iterator[tuple[int, list[bytes]]]:
+    """The pid and the arguments of each process of a program."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -31,10 +30,18 @@ def find_processes(program: str, folder: Path) -> tuple[int, ...]:
             words = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        named = Path(os.fsdecode(words[0])).name == program
-        if named and any(word.startswith(below) for word in words[1:]):
-            pids.append(int(entry.name))
-    return tuple(pids)
+        if Path(os.fsdecode(words[0])).name == program:
+            yield int(entry.name), words[1:]
+
+
+def find_processes(program: str, folder: Path) -> tuple[int, ...]:
+    """Pids of a program's processes whose command line names a path below `folder`."""
+    below = os.fsencode(folder) + b"/"
+    return tuple(
+        pid
+        for pid, words in _command_lines(program)
+        if any(word.startswith(below) for word in words)
+    )
 
 
 def end(program: str, folder: Path, *, by: signal.Signals = signal.SIGTERM) -> bool:
@@ -59,6 +66,8 @@ def await_end(program: str, folder: Path, within_s: float = _END_S) -> bool:
 
 
 PROGRAM = "zfs-fuse"
+# Names of Leadline's pools and folders begin with it.
+_OWN = "leadline-"
 # zfs-fuse imports all pools of this file when it starts.
 _CACHE = Path("/etc/zfs/zpool.cache")
 # The cache in MiB (the default is half of the memory), and seconds for which the kernel caches
@@ -158,19 +167,34 @@ def is_running(folder: Path) -> bool:
     return bool(find_processes(PROGRAM, folder))
 
 
+def _removed_folders(parent: Path) -> tuple[Path, ...]:
+    """The removed folders in `parent` that daemons were started with: a daemon outlives its folder
+    while it serves another pool of Leadline's."""
+    files = [Path(os.fsdecode(word)) for _, words in _command_lines(PROGRAM) for word in words]
+    folders = {file.parent for file in files if file.parent.parent == parent}
+    return tuple(
+        folder for folder in folders if folder.name.startswith(_OWN) and not folder.exists()
+    )
+
+
 def stop(folder: Path, own_pool: str) -> tuple[str, ...]:
-    """Stop the daemon with a pid file in `folder`, if there is one, with `own_pool` at most.
+    """Stop the daemon with a pid file in `folder` or in a removed one, if there is one, with
+    `own_pool` at most. One that serves other pools of Leadline's goes on, until the last of them.
 
     Returns sentences about what failed.
     """
-    if not is_running(folder):
+    started = [one for one in (folder, *_removed_folders(folder.parent)) if is_running(one)]
+    if not started:
         return ()
     try:
         others = [pool for pool in programs.pools() if pool != own_pool]
     except LeadlineError:
         others = []  # it does not answer, so it serves no other pool
+    if others and all(pool.startswith(_OWN) for pool in others):
+        return ()
     if others:
         return (f"zfs-fuse, which Leadline started, still serves the pools {', '.join(others)}",)
-    if not end(PROGRAM, folder) and not end(PROGRAM, folder, by=signal.SIGKILL):
-        return ("zfs-fuse, which Leadline started, does not end",)
+    for one in started:
+        if not end(PROGRAM, one) and not end(PROGRAM, one, by=signal.SIGKILL):
+            return ("zfs-fuse, which Leadline started, does not end",)
     return ()

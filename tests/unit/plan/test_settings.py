@@ -177,6 +177,8 @@ def test_states_are_as_many_as_counted(sizes: list[int], design: Design) -> None
         ({"a": {"image": {"object_size": ["3M"]}}}, {}, "a power of two from 4K to 32M"),
         ({"a": {"image": {"stripe": ["8x3M"]}}}, {}, "does not divide an object"),
         ({"a": {"dataset": {"recordsize": ["16K"]}}}, {}, "no target of the plan has a setting"),
+        ({"a": {"zpool": {"ashift": [9]}}}, {}, "no target of the plan has a setting"),
+        ({"a": {"zpool": {"recordsize": ["8K"]}}}, {}, "zpool has no option 'recordsize'"),
         ({"a": {"ceph_config": {"who": "osd", "name": "x", "values": []}}}, {}, "values"),
         ({"a": {"ceph_config": {"who": "osd", "name": "x", "values": [1, 1]}}}, {}, "'1' twice"),
         ({"a": {"ceph_config": {"who": "-x", "name": "x", "values": [1]}}}, {}, "no name of an"),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.plan.footprint import OBJECT_BYTES, Footprint, Part, image_bytes, layout, part_of
+from leadline.plan.footprint import (
+    OBJECT_BYTES,
+    Footprint,
+    Part,
+    image_bytes,
+    image_of,
+    layout,
+    part_of,
+)
 from leadline.plan.target_url import parse_target_url
 
 MIB = 1 << 20
@@ -54,6 +62,13 @@ def test_targets_of_librbd_share_a_stretch_and_files_lie_beside_each_other() -> 
 )
 def test_who_shares_an_image(url: str, part: Part | None) -> None:
     assert part_of(parse_target_url(url)) is part
+
+
+def test_each_make_of_a_pool_has_an_image_of_its_own() -> None:
+    urls = ("zfs+rbd:p?recordsize=8K", "ext4+rbd:p", "zfs+rbd:p?ashift=9", "zfs+rbd:p?log=1G")
+    images = [image_of(parse_target_url(url)) for url in urls]
+    assert images[0] == images[1]
+    assert len(set(images)) == 3
 
 
 def test_the_shared_image_is_none_of_the_users() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.plan.target_url import TargetKind, parse_target_url
+from leadline.plan.target_url import TargetKind, Vdev, parse_target_url
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,32 @@ def test_a_volume_has_blocks_and_the_options_of_a_dataset() -> None:
         "sync": "always",
         "compression": "lz4",
     }
+
+
+def test_a_pool_on_an_image_has_a_block_size_and_further_vdevs() -> None:
+    url = parse_target_url("zfs+rbd:slow?ashift=9&log=fast/1G&cache=64M&recordsize=8K")
+    assert url.zpool_options == {"ashift": "9", "log": "fast/1G", "cache": "64M"}
+    assert url.vdevs == (
+        Vdev(vdev_class="log", pool="fast", size=1 << 30),
+        Vdev(vdev_class="cache", pool="slow", size=64 << 20),
+    )
+    assert url.dataset_properties == {"recordsize": "8192"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("ashift=8", "ashift is a number from 9 to 16, got '8'"),
+        ("ashift=big", "ashift is a number from 9 to 16"),
+        ("log=1M", "log needs 64M at least"),
+        ("log=a/b/1G", "log is SIZE or POOL/SIZE"),
+        ("special=fast", "'fast' is not a size"),
+        ("dedup=1G", "have no option 'dedup'"),
+    ],
+)
+def test_what_a_pool_on_an_image_cannot_have_is_refused(options: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target_url(f"zfs+rbd:rep3?{options}")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
+from leadline.plan.target_url import Vdev
 from leadline.targets import image_device, zfs_daemon
 from leadline.targets.image_device import SharedImageNames, parse_names
 
@@ -143,6 +144,15 @@ def test_loops_are_ours_by_the_token_or_by_the_very_device(block: Path) -> None:
 def test_all_names_of_a_stand_come_from_its_journal_entry() -> None:
     names = SharedImageNames(pool="rep2", image="leadline-run-0123", token="0123")
     assert parse_names(names.url, "0123") == names
+    log = names.of_vdev(Vdev(vdev_class="log", pool="fast", size=1 << 30))
+    assert log.url == "shared:fast/leadline-run-0123.log"
+    assert parse_names(log.url, "0123") == log
+    assert (log.zpool, log.folder) == (names.zpool, names.folder)
+    assert not {log.exposed, log.socket, log.log} & {names.exposed, names.socket, names.log}
+    assert names.is_own
+    assert log.is_own
+    for image in ("leadline-run-0123.other", "leadline-run-0123.log.log", "users"):
+        assert not SharedImageNames(pool="rep2", image=image, token="0123").is_own
     token = "0" * 16
     longest = SharedImageNames(pool="p", image=f"leadline-{'r' * 100}-{token}", token=token)
     # A Unix socket's path; ours lies below /run.

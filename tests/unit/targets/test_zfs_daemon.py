@@ -53,6 +53,7 @@ def test_a_daemon_that_would_import_pools_of_the_users_is_not_started(
         (lambda: (), True),
         (lambda: ("leadline-0123",), True),
         (lambda: ("leadline-0123", "users"), False),
+        (lambda: ("leadline-0123", "leadline-4567", "users"), False),
         (silent, True),
     ],
 )
@@ -75,6 +76,32 @@ def test_our_daemon_goes_on_for_pools_of_others(
     assert bool(ended) is ends
     assert bool(problems) is not ends
     assert all("users" in one for one in problems)
+
+
+def test_our_daemon_goes_on_for_another_pool_of_ours_and_ends_with_the_last(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, last = tmp_path / "leadline-1", tmp_path / "leadline-2"
+    first.mkdir()
+    words = [str(first / "zfs-fuse.pid").encode()]
+    running = [(1, words)]
+
+    def end(program: str, folder: Path) -> bool:
+        assert folder == first
+        running.clear()
+        return True
+
+    monkeypatch.setattr(zfs_daemon, "_command_lines", lambda program: iter(running))
+    monkeypatch.setattr(zfs_daemon, "end", end)
+    monkeypatch.setattr(programs, "pools", lambda: ("leadline-2",))
+    assert zfs_daemon.stop(first, "leadline-1") == ()
+    # Its folder is there: the run that started it stops it.
+    monkeypatch.setattr(programs, "pools", tuple)
+    assert zfs_daemon.stop(last, "leadline-2") == ()
+    assert running
+    first.rmdir()
+    assert zfs_daemon.stop(last, "leadline-2") == ()
+    assert not running
 
 
 def test_a_daemon_of_others_is_never_stopped(

@@ -49,7 +49,7 @@ from leadline.inventory.zfs import zfs_inventory
 from leadline.plan.facts import GivenFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Target
-from leadline.plan.target_url import DATASET_PROPERTIES, TargetKind
+from leadline.plan.target_url import DATASET_PROPERTIES, ZPOOL_OPTIONS, TargetKind
 
 Known = TypeVar("Known")
 
@@ -376,9 +376,9 @@ def _targets(
 
 
 def _only_pools(baseline: Target, candidate: Target) -> bool:
-    """Return whether two URLs differ only in their pools and dataset properties."""
+    """Return whether two URLs differ only in their pools and in what the inventory of ZFS has."""
     left, right = baseline.parsed, candidate.parsed
-    ignored = ("data_pool", *DATASET_PROPERTIES)
+    ignored = ("data_pool", *DATASET_PROPERTIES, *ZPOOL_OPTIONS)
     options = [
         {key: value for key, value in one.options.items() if key not in ignored}
         for one in (left, right)
