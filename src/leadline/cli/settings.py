@@ -9,12 +9,12 @@ import click
 
 from leadline.cli.document_file import check_destination, document_options, put_document
 from leadline.cli.options import band_option, format_option, run_argument, runs_option
-from leadline.cli.output import print_document, print_json
+from leadline.cli.output import echo_rendered, print_document, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
     from leadline.analysis.settings.facts import SettingsStudy
-    from leadline.report.answers.settings import SettingsAskedOutput
+    from leadline.report.answers.settings import SettingsAskedOutput, SettingsOutput
     from leadline.report.document import Document
     from leadline.report.render.html import Download
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @band_option("Equivalence margin: smaller changes count as none.")
 @click.option("--details", is_flag=True, help="Also each cell, and the method.")
 @document_options
-@format_option("text", "json", "markdown")
+@format_option("text", "json", "csv", "csv-raw", "markdown")
 def command(
     run: str,
     runs: Path,
@@ -45,6 +45,7 @@ def command(
     Example:
         leadline settings @latest
         leadline settings study --format json
+        leadline settings study --format csv > settings.csv
         leadline settings study -o settings.html
     """
     from leadline.analysis.settings.study import study_settings
@@ -57,6 +58,9 @@ def command(
     study = study_settings(found, *Judge()(found), band=band)
     if output == "json":
         print_json(settings_output(study))
+        return Exit.ANSWERED
+    if output in ("csv", "csv-raw"):
+        echo_rendered(_table(settings_output(study), output))
         return Exit.ANSWERED
     document, downloads = of_settings(study, SettingsAskedOutput(band=band))
     if path is None:
@@ -74,8 +78,17 @@ def of_settings(
     from leadline.report.pages.settings.page import settings_document
     from leadline.report.render.html import Download
 
-    text = settings_output(study, asked).to_json() + "\n"
-    name = f"{study.run.id}-settings.json"
+    answer = settings_output(study, asked)
+    name = f"{study.run.id}-settings"
+    table = _table(answer, "csv") + "\n"
     return settings_document(study), (
-        Download(name=name, media_type="application/json", text=text),
+        Download(name=f"{name}.json", media_type="application/json", text=answer.to_json() + "\n"),
+        Download(name=f"{name}.csv", media_type="text/csv", text=table),
     )
+
+
+def _table(answer: SettingsOutput, output: str) -> str:
+    from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_rows
+    from leadline.report.render.rows import render_rows
+
+    return render_rows(SETTINGS_COLUMNS, settings_rows(answer), output)
