@@ -58,7 +58,7 @@ test-slow:
 
 test-ceph:
 	@scripts/setup.sh test
-	scripts/test-real.sh -n 2 --dist loadfile -m slow $(filter-out tests/kubernetes/% $(WITHOUT_CLUSTER),$(SLOW))
+	scripts/test-real.sh -n 2 --dist loadfile -m "slow and not deep" $(filter-out tests/kubernetes/% $(WITHOUT_CLUSTER),$(SLOW))
 
 test-kubernetes:
 	@scripts/setup.sh test
@@ -77,6 +77,7 @@ test-deep:
 	uv run --frozen pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
 	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
 	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
+	uv run --frozen pytest -m deep tests/real
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh

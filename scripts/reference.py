@@ -33,7 +33,7 @@ from leadline.inventory.diff.host import format_parameter
 from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.plan import document as written
 from leadline.plan import expand, models, target_url
-from leadline.plan.drill import Drill, DrillCommand, DrillEvent
+from leadline.plan.drill import Drill, DrillCommand, DrillEvent, HostToAdd
 from leadline.plan.footprint import footprint_of
 from leadline.plan.guard import Guard, PrometheusLimit
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
@@ -386,19 +386,29 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         "Each trial of the plan has the event; [the answer](../guides/drill.md).",
         {
             "after": "Seconds of measured I/O before the event: 5 s at least.",
-            "lasts": "How long the event is in force. The runtime is longer than both together.",
+            "lasts": "How long the event is in force; not for `add_host`. The runtime is longer "
+            "than both together.",
             "event": "The event.",
         },
     ),
     "An event of a drill": (
         DrillEvent,
-        "Exactly one of these. All but `command` need a lab.",
+        "Exactly one of these. All but `add_host` (any Ceph cluster) and `command` need a lab.",
         {
             "stop_osd": "Number of an OSD that is killed, and started again.",
             "stop_host": "A host (of a single-zone lab also a rack) whose OSDs are killed.",
             "stop_zone": "A zone whose OSDs are killed; not the first one, where the clients are.",
             "lose_link": "Two zones or racks between which every packet is dropped.",
+            "add_host": "A host that comes in; the name alone is enough.",
             "command": "Commands that begin and undo the event.",
+        },
+    ),
+    "A host that is added": (
+        HostToAdd,
+        "It is drained before each trial, and comes in at the event.",
+        {
+            "host": "Its name in CRUSH (`ceph osd tree`).",
+            "within": "How long it may take until it is drained, and until the cluster is whole.",
         },
     ),
     "A command of a drill": (
@@ -591,6 +601,7 @@ _NESTED: Mapping[type[BaseModel], str] = {
     Guard: "[a guard](#a-guard)",
     Drill: "[a drill](#a-drill)",
     DrillEvent: "[an event](#an-event-of-a-drill)",
+    HostToAdd: "[a host](#a-host-that-is-added)",
     DrillCommand: "[commands](#a-command-of-a-drill)",
     PrometheusLimit: "[limits](#a-limit-on-a-query)",
     written.DetectDocument: "share, or [more](#a-change-to-detect)",

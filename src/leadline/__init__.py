@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from leadline.api import open_run as open_run
     from leadline.api import rank as rank
     from leadline.api import scale as scale
+    from leadline.api import study_settings as study_settings
 
-__all__ = ["__version__", "compare", "layers", "open_run", "rank", "scale"]
+__all__ = ["__version__", "compare", "layers", "open_run", "rank", "scale", "study_settings"]
 
 
 def __getattr__(name: str) -> object:
     """`leadline.open_run` and the others without paying for their imports in `leadline --help`."""
-    if name in ("compare", "layers", "open_run", "rank", "scale"):
+    if name in __all__:
         from leadline import api
 
         return getattr(api, name)

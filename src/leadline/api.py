@@ -10,6 +10,7 @@ comparison.cells()                  # pyarrow.Table, a row for each number of bo
 leadline.rank(run).targets()        # pyarrow.Table, a row for each target
 leadline.scale(run).levels()        # pyarrow.Table, a row for each load level
 leadline.layers(run).flows()        # pyarrow.Table, a row for each layer and direction
+leadline.study_settings(run).states()   # pyarrow.Table, a row for each state of a settings study
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, runs_folder
 from leadline.errors import LeadlineError
 from leadline.judge import Judge, ranked
-from leadline.notebook import OpenComparison, OpenLayers, OpenRanking, OpenRun, OpenScaling
+from leadline.notebook import (
+    OpenComparison,
+    OpenLayers,
+    OpenRanking,
+    OpenRun,
+    OpenScaling,
+    OpenSettings,
+)
 
 if TYPE_CHECKING:
     from leadline.analysis.comparison import By
@@ -171,6 +179,17 @@ def layers(
     archive = _archive(run)
     study = layer_study(archive, audit(archive), target=target, workload=workload, level=level)
     return OpenLayers(study)
+
+
+def study_settings(run: RunName = "@latest", *, band: float = 0.05) -> OpenSettings:
+    """What each value of each setting of a run changes against the present state, and what it
+    costs; `band` is a share: what differs by less counts as the same. Raises LeadlineError
+    (`usage`, `run-not-found`, `not-comparable` for a run without settings)."""
+    from leadline.analysis.settings.study import study_settings
+
+    _check_band(band)
+    archive = _archive(run)
+    return OpenSettings(study_settings(archive, *Judge()(archive), band=band))
 
 
 def _archives(runs: RunNames) -> list[Run]:

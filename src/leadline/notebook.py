@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from leadline.archive.reader import Run
 from leadline.judge import Judge
+from leadline.metrics import COSTS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from leadline.analysis.layers.study import LayerStudy
     from leadline.analysis.ranking import Ranking, Standing
     from leadline.analysis.scaling.study import ScalingStudy
+    from leadline.analysis.settings.facts import SettingsStudy
     from leadline.archive.verify import Verification
     from leadline.findings import Finding
     from leadline.report.answers.layers import LayersOutput
     from leadline.report.answers.scaling import ScaleOutput
+    from leadline.report.answers.settings import SettingsOutput
 
 
 class OpenRun:
@@ -272,6 +275,73 @@ def _standing(one: Standing) -> dict[str, object]:
         "score_high": high,
         "missing": missing_lines(one),
     }
+
+
+class OpenSettings:
+    """What each state of a run changes; `study` is what the command line prints."""
+
+    def __init__(self, study: SettingsStudy) -> None:
+        self.study = study
+
+    def __repr__(self) -> str:
+        return f"<{self.answer.headline}>"
+
+    def _repr_html_(self) -> str:
+        """The beginning of the page of the study, as a notebook shows it."""
+        from leadline.report.pages.settings.page import settings_document
+        from leadline.report.render.html import render_fragment
+
+        return render_fragment(settings_document(self.study))
+
+    @cached_property
+    def answer(self) -> SettingsOutput:
+        """What `leadline settings --format json` prints, as an object."""
+        from leadline.report.answers.settings import settings_output
+
+        return settings_output(self.study)
+
+    def states(self) -> pyarrow.Table:
+        """One row per state: `recommended`, `front` (on the Pareto front), the lists gains and
+        objections, and of `rate`, `p99` and each cost the mean change against the present state
+        as `ratio`, `low`, `high` and `verdict` behind its name; null where no cell has it."""
+        import pyarrow as pa
+
+        names = ("rate", "p99", *(cost.value for cost in COSTS))
+        columns = {"state": pa.string(), **dict.fromkeys(("recommended", "front"), pa.bool_())}
+        columns |= dict.fromkeys(("gains", "objections"), pa.list_(pa.string()))
+        for name in names:
+            columns |= dict.fromkeys((f"{name}_{part}" for part in _ENDS), pa.float64())
+            columns[f"{name}_verdict"] = pa.string()
+        rows = []
+        for state in self.answer.states:
+            row: dict[str, object] = state.model_dump(include=set(columns))
+            changes = {"rate": state.rate, "p99": state.p99, **state.costs}
+            for name, change in changes.items():
+                if change is not None:
+                    ends = (change.ratio, *(change.interval or (None, None)))
+                    row |= {f"{name}_{part}": end for part, end in zip(_ENDS, ends, strict=True)}
+                    row[f"{name}_verdict"] = change.verdict
+            rows.append(row)
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+    def cells(self) -> pyarrow.Table:
+        """One row per state and number of both, with the columns of `leadline settings --format
+        csv`: values in base units, ratio = value / present with its interval, null where missing.
+        """
+        import pyarrow as pa
+
+        from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_rows
+
+        numbers = ("present", "value", "ratio", "interval_low", "interval_high", "p_adjusted")
+        columns = [
+            (name, pa.float64() if name in numbers else pa.string()) for name in SETTINGS_COLUMNS
+        ]
+        rows = [dict(zip(SETTINGS_COLUMNS, row, strict=True)) for row in settings_rows(self.answer)]
+        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+
+
+# The parts of a change.
+_ENDS = ("ratio", "low", "high")
 
 
 class OpenLayers:

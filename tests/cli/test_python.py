@@ -99,6 +99,7 @@ def test_a_damaged_archive_does_not_verify(path: Path) -> None:
 
 
 def test_what_there_is_can_be_listed() -> None:
-    assert set(package.__all__) == {"__version__", "compare", "open_run", "rank", "layers", "scale"}
+    verbs = {"compare", "open_run", "rank", "layers", "scale", "study_settings"}
+    assert set(package.__all__) == {"__version__", *verbs}
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = package.nonsense

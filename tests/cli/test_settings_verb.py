@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
 import pytest
 
+import leadline as package
 from leadline.archive.reader import Run
+from leadline.errors import LeadlineError
 from tests.cli.conftest import Leadline, answer, refused
 from tests.golden.archive_builder import make_run, plan_with_settings, small_plan
 
@@ -43,8 +46,15 @@ def test_text_json_and_page_have_the_same_answer(
         assert said.status == 0
         assert found["headline"] in " ".join(said.out.split())
     assert "Method" in leadline("settings", "--details").out
+    rows = list(csv.DictReader(leadline("settings", "--format", "csv-raw").out.splitlines()))
+    cells = [cell for state in found["states"] for cell in state["cells"]]
+    assert len(rows) == len(cells)
+    assert rows[0]["state"] == "mode=same"
+    assert float(rows[0]["ratio"]) == cells[0]["ratio"]
+    assert [row["verdict"] for row in rows] == [cell["verdict"] for cell in cells]
     page = tmp_path / "settings.html"
     assert leadline("settings", "-o", page).status == 0
+    assert f'data-name="{run.id}-settings.csv"' in page.read_text("utf-8")
     assert found["headline"] in page.read_text("utf-8")
 
 
@@ -59,6 +69,28 @@ def test_the_page_is_verified_against_its_archive(
     text = page.read_text("utf-8")
     page.write_text(text.replace(f"run {run.id}", "run of yesterday", 1), "utf-8")
     assert leadline("verify", page).status == 1
+
+
+def test_python_has_the_answer_as_tables(
+    run: Run, leadline: Leadline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEADLINE_RUNS", str(run.path.parent))
+    study = package.study_settings(run.id)
+    printed = answer(leadline("settings", run.id, "--format", "json"))
+    assert repr(study) == f"<{printed['headline']}>"
+    assert printed["headline"] in study._repr_html_()
+    states = study.states().to_pylist()
+    assert [row["state"] for row in states] == ["mode=same", "mode=other"]
+    for row, state in zip(states, printed["states"], strict=True):
+        assert row["rate_ratio"] == state["rate"]["ratio"]
+        assert [row["rate_low"], row["rate_high"]] == (state["rate"]["interval"] or [None, None])
+        assert row["rate_verdict"] == state["rate"]["verdict"]
+        assert row["objections"] == state["objections"]
+        assert row["storage_memory_ratio"] is None
+    cells = [cell for state in printed["states"] for cell in state["cells"]]
+    assert [row["value"] for row in study.cells().to_pylist()] == [cell["value"] for cell in cells]
+    with pytest.raises(LeadlineError, match="between 0 and 1"):
+        package.study_settings(run.id, band=2)
 
 
 def test_a_run_that_tried_no_settings(leadline: Leadline, tmp_path: Path) -> None:

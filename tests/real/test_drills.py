@@ -1,4 +1,5 @@
-"""Drills of plans on a real lab: a lost OSD, a lost zone, a lost link, and a killed Leadline."""
+"""Drills of plans on a real lab: lost OSDs, hosts, zones and links, a host that is added, and a
+killed Leadline."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ PLAN = """
 clusters: {{zones: {{lab: zones}}}}
 targets: ["rbd:{pool}"]
 workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 64M, runtime: {runtime}}}]
-drill: {{after: 5s, lasts: {lasts}, event: {event}}}
+drill: {{after: 5s, {lasts}event: {event}}}
 repeats: 1
 """
 
@@ -53,6 +54,7 @@ class Lab:
         self, event: str, *, pool: str = "rep3", lasts: str = "5s", runtime: str = "16s"
     ) -> Path:
         path = Path(self.labs, "plan.yaml")
+        lasts = "" if "add_host" in event else f"lasts: {lasts}, "
         path.write_text(PLAN.format(event=event, pool=pool, lasts=lasts, runtime=runtime))
         return path
 
@@ -92,7 +94,8 @@ def lab_of_zones() -> Iterator[Lab]:
         lab = Lab(labs)
         description = Path(labs, "lab.yaml")
         description.write_text(
-            "topology: multi-zone\nstore: bluestore-in-memory\nosd_size: 1G\npools: [rep3, rep2]\n"
+            "topology: multi-zone\nhosts_per_domain: 2\nstore: bluestore-in-memory\n"
+            "osd_size: 1G\npools: [rep3, rep2]\n"
         )
         up = lab.call("lab", "up", "zones", description)
         assert up.status == 0, up.err
@@ -112,6 +115,71 @@ def test_an_osd_is_lost_and_comes_back(zones: Lab) -> None:
     assert trial["phases"][0]["iops"] > 0
     codes = {finding.code for finding in _errors_and_warnings(zones)}
     assert not codes & {"not-steady", "cluster-not-healthy", "bimodal-latency"}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("event", "lasts", "runtime"),
+    [
+        ("{stop_host: az2-h1}", "8s", "40s"),
+        # Peers that cannot be reached are reported down after the grace of a heartbeat, 20 s.
+        ("{lose_link: [az2, az3]}", "30s", "90s"),
+        ("{lose_link: [az1, az2]}", "30s", "90s"),
+    ],
+)
+def test_a_host_and_a_link_are_lost_and_come_back(
+    zones: Lab, event: str, lasts: str, runtime: str, tmp_path: Path
+) -> None:
+    cell = zones.drill(event, lasts=lasts, runtime=runtime)
+    (trial,) = cell["trials"]
+    assert [phase["name"] for phase in trial["phases"]][:3] == ["before", "during", "recovery"]
+    assert trial["phases"][0]["iops"] > 0
+    assert trial["whole_s"] >= trial["ended_s"] >= float(lasts.rstrip("s"))
+    page = tmp_path / "run.html"
+    assert zones.call("report", "@latest", "-o", page).status == 0
+    assert zones.call("verify", page).status == 0
+    assert "the longest time without an I/O" in zones.call("drill", "@latest").out
+
+
+def test_a_host_that_is_added_is_drained_first(zones: Lab, tmp_path: Path) -> None:
+    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+        cluster.mgr("balancer off")
+        cluster.mon("osd reweight", id=4, weight=0.9)
+        cluster.mon("osd set-require-min-compat-client", version="luminous")
+        placed = _swap_one_pg(cluster, away_from=4)
+        before = _placement(cluster)
+        wait_for(lambda: _whole(zones), 60)
+        cell = zones.drill("{add_host: az2-h2}", runtime="30s")
+        assert _placement(cluster) == before
+        cluster.mon("osd rm-pg-upmap-items", pgid=placed)
+        cluster.mon("osd reweight", id=4, weight=1.0)
+        cluster.mgr("balancer on")
+    (trial,) = cell["trials"]
+    assert cell["event"] == "add host az2-h2"
+    assert [phase["name"] for phase in trial["phases"]][:2] == ["before", "recovery"]
+    assert trial["ended_s"] is None
+    assert trial["whole_s"] > 0
+    assert trial["recovered_bytes"] > 0
+    page = tmp_path / "run.html"
+    assert zones.call("report", "@latest", "-o", page).status == 0
+    assert zones.call("verify", page).status == 0
+    shown = zones.call("drill", "@latest").out
+    assert "before that the host holds no data" in shown
+    assert "during" not in shown.partition("Phases")[2].partition("trial")[0]
+
+
+def test_a_host_whose_data_has_no_other_place_is_refused(zones: Lab) -> None:
+    """The only host of a zone is not drained, and no target is touched."""
+    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+        cluster.mon("osd out", ids=["1"])
+        before = _placement(cluster)
+        ended = zones.call("run", zones.plan("{add_host: az2-h2}"), "--allow-drill", "zones")
+        assert _placement(cluster) == before
+        cluster.mon("osd in", ids=["1"])
+    assert ended.status == 4, ended.err
+    assert "error[cluster-unfit]: the pool 'rep3' needs 3 failure domains (zone)" in ended.err
+    assert not list(zones.runs.glob("*"))
+    wait_for(lambda: _whole(zones), 120)
 
 
 def test_a_pool_that_needs_the_lost_zone_stops_until_it_is_back(zones: Lab) -> None:
@@ -139,21 +207,14 @@ def test_consent_and_places_come_first(zones: Lab) -> None:
     assert "error[lab-invalid]" in unknown.err
 
 
-@pytest.mark.parametrize("event", ["{stop_zone: az3}", "{lose_link: [az1, az2]}"])
+HOST = pytest.param("{add_host: az2-h2}", marks=pytest.mark.deep)
+
+
+@pytest.mark.parametrize("event", ["{stop_zone: az3}", "{lose_link: [az1, az2]}", HOST])
 def test_what_a_killed_leadline_leaves_is_undone_by_clean(zones: Lab, event: str) -> None:
-    plan = zones.plan(event, lasts="300s", runtime="600s")
-    child = subprocess.Popen(
-        command("run", plan, "--allow-drill", "zones"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=zones.variables,
-    )
-    try:
-        wait_for(lambda: bool(list(zones.runs.glob("*/.staging/*/drill.jsonl"))), 120)
-        wait_for(lambda: b'"begun"' in _record(zones), 60)
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+        before = _placement(cluster)[0], _balancer(cluster)
+    _kill_in_force(zones, zones.plan(event, lasts="300s", runtime="600s"))
     if "zone" in event:
         assert zones.condition() == "broken"
     assert any(item.path == "drill:zones" for item in zones.run.left_behind)
@@ -165,7 +226,67 @@ def test_what_a_killed_leadline_leaves_is_undone_by_clean(zones: Lab, event: str
 
     wait_for(cleaned, 120)
     assert zones.condition() == "up"
+    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+        assert (_placement(cluster)[0], _balancer(cluster)) == before
     wait_for(lambda: _whole(zones), 120)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("event", ["{stop_zone: az3}", "{add_host: az2-h2}"])
+def test_a_killed_drill_is_resumed_with_consent(zones: Lab, event: str) -> None:
+    _kill_in_force(zones, zones.plan(event, runtime="30s"))
+    wait_for(lambda: not fio_processes(zones.runs), 90)
+    refused = zones.call("run", "--resume", "@latest")
+    assert refused.status == 2
+    assert "error[drill-not-consented]" in refused.err
+    assert zones.run.left_behind
+    resumed = zones.call("run", "--resume", "@latest", "--allow-drill", "zones")
+    assert resumed.status == 0, resumed.err
+    assert "undid the drill of a killed session: zones" in resumed.err
+    assert zones.run.left_behind == ()
+    assert zones.condition() == "up"
+    answer = json.loads(zones.call("drill", "@latest", "--format", "json").out)
+    (cell,) = answer["cells"]
+    assert (len(cell["trials"]), cell["missing"]) == (1, [])
+    assert zones.call("verify", "@latest").status == 0
+
+
+def _kill_in_force(zones: Lab, plan: Path) -> None:
+    """Kill a run while its event is in force, or its host is drained."""
+    child = subprocess.Popen(
+        command("run", plan, "--allow-drill", "zones"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=zones.variables,
+    )
+    try:
+        if "add_host" in plan.read_text():
+            with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+                wait_for(lambda: 0 in _placement(cluster)[0].values(), 120)
+        else:
+            wait_for(lambda: b'"begun"' in _record(zones), 120)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+
+
+def _balancer(cluster: Connection) -> bool:
+    return bool(json.loads(cluster.mgr("balancer status", format="json"))["active"])
+
+
+def _placement(cluster: Connection) -> Any:
+    """The weights of OSDs and the exceptions of PGs."""
+    dump = cluster.mon_json("osd dump")
+    weights = {osd["osd"]: osd["weight"] for osd in dump["osds"]}
+    return weights, dump["pg_upmap_items"]
+
+
+def _swap_one_pg(cluster: Connection, away_from: int) -> str:
+    """Move a PG from an OSD to the other one of its zone; return the PG."""
+    pgs = json.loads(cluster.mgr("pg dump", dumpcontents=["pgs_brief"], format="json"))["pg_stats"]
+    pg = next(one["pgid"] for one in pgs if away_from in one["up"])
+    cluster.mon("osd pg-upmap-items", pgid=pg, id=[away_from, 5 - away_from])
+    return str(pg)
 
 
 def _record(zones: Lab) -> bytes:

@@ -42,15 +42,7 @@ def compare(
     for a `band` that is not between 0 and 1.
     """
     rows = paired_samples(baseline, candidate, metrics=metrics, primary=primary)
-
-    def test(rows: Sequence[PairedCell]) -> tuple[ComparedCell, ...]:
-        judgements = judge([pair for _, pair in rows], band, between_runs=between_runs)
-        return tuple(
-            cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
-        )
-
-    compared = test([row for row in rows if not row[1].metric.is_cost])
-    costs = test([row for row in rows if row[1].metric.is_cost])
+    compared, costs = judge_cells(rows, band, between_runs)
     if baseline.run.id == candidate.run.id and not any(
         Reason.ACROSS_GROUPS in cell.judgement.reasons for cell in compared
     ):
@@ -85,6 +77,24 @@ def compare(
     )
 
 
+def judge_cells(
+    rows: Sequence[PairedCell], band: float, between_runs: float
+) -> tuple[tuple[ComparedCell, ...], tuple[ComparedCell, ...]]:
+    """Judge the cells of both systems: rates and latencies, and the costs of an I/O, which are
+    families of their own."""
+
+    def test(rows: Sequence[PairedCell]) -> tuple[ComparedCell, ...]:
+        judgements = judge([pair for _, pair in rows], band, between_runs=between_runs)
+        return tuple(
+            cell(judgement=judgement) for (cell, _), judgement in zip(rows, judgements, strict=True)
+        )
+
+    return (
+        test([row for row in rows if not row[1].metric.is_cost]),
+        test([row for row in rows if row[1].metric.is_cost]),
+    )
+
+
 def paired_samples(
     baseline: Side,
     candidate: Side,
@@ -92,7 +102,8 @@ def paired_samples(
     metrics: Sequence[Metric] = IO_METRICS,
     primary: Sequence[Selector] = (),
 ) -> list[PairedCell]:
-    """Return each cell of both systems without its judgement, and the samples to judge."""
+    """Return each cell of both systems without its judgement, and the samples to judge; costs are
+    the last."""
     subjects = _common(baseline, candidate)
     systems = _System(baseline), _System(candidate)
     keys = {
@@ -101,12 +112,13 @@ def paired_samples(
     }
     # A workload of one subject is missing on every other, on both systems.
     matrix = [key for found in keys.values() for key in found if key[2] is not None]
-    return [
+    rows = [
         row
         for subject in subjects
         for key in dict.fromkeys((*keys[subject], *matrix))
         for row in _rows(subject, key, systems, metrics, primary)
     ]
+    return sorted(rows, key=lambda row: row[1].metric.is_cost)
 
 
 def _common(baseline: Side, candidate: Side) -> list[str]:

@@ -144,6 +144,11 @@ class Comparison:
     unlike_runs: tuple[RunDifferences, ...] = ()
 
     @property
+    def tested(self) -> tuple[ComparedCell, ...]:
+        """All cells with a verdict: rates and latencies, then costs."""
+        return (*self.cells, *self.costs)
+
+    @property
     def runs(self) -> tuple[Run, ...]:
         """Every run, the baseline's first, each once."""
         runs = (*self.baseline.runs, *self.candidate.runs)

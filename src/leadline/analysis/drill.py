@@ -39,8 +39,9 @@ _FEWEST_BEFORE = 3
 
 
 class PhaseName(StrEnum):
-    """`before` the event; `during` it, until it is undone; in `recovery` until the cluster is
-    whole; `after` that. Without a cluster's health there is no recovery."""
+    """`before` the event; `during` it, until it is undone (never with a host that was added); in
+    `recovery` until the cluster is whole; `after` that. Without a cluster's health there is no
+    recovery."""
 
     BEFORE = "before"
     DURING = "during"
@@ -86,16 +87,17 @@ class RecoverySample:
 class DrilledTrial:
     """The drill of one trial.
 
-    `ended_s`: the event was undone; `whole_s`: all OSDs were up and all PGs active+clean again
-    (None: not within the bound, or no Ceph cluster). `longest_gap_s` is the longest time without a
-    completed I/O since the event began, at most ROW_S too long; it began at `gap_begin_s`.
+    `ended_s`: the event was undone (None: a host that was added stays); `whole_s`: all OSDs were
+    up and all PGs active+clean again (None: not within the bound, or no Ceph cluster).
+    `longest_gap_s` is the longest time without a completed I/O since the event began, at most ROW_S
+    too long; it began at `gap_begin_s`.
     `back_s`: from then on the rate was at least `floor_iops`; None where it was not back in the
     trial. `lost_ios` are those missing from the rate before until then, in the seconds below
     `floor_iops`. `recovered_bytes` moved in recovery; None without samples.
     """
 
     trial: str
-    ended_s: float
+    ended_s: float | None
     whole_s: float | None
     phases: tuple[DrillPhase, ...]
     floor_iops: float
@@ -214,7 +216,7 @@ def find_drills(run: Run) -> tuple[DrilledCell, ...]:
             for planned in run.plan.trials
             if planned.cell == number and planned.id in stored
         ]
-        found = [_drilled(trial) for trial in mine]
+        found = [_drilled(trial, drill) for trial in mine]
         cells.append(
             DrilledCell(
                 target=cell.target,
@@ -228,12 +230,13 @@ def find_drills(run: Run) -> tuple[DrilledCell, ...]:
     return tuple(cells)
 
 
-def _drilled(trial: StoredTrial) -> DrilledTrial | MissingTrial:
+def _drilled(trial: StoredTrial, drill: Drill) -> DrilledTrial | MissingTrial:
     record = trial.record
     fact = record.problem.fact if record.problem is not None else ""
     try:
         marks = mark_times(trial)
-        if record.status is TrialStatus.COMPLETED and {Mark.BEGIN, Mark.ENDED} <= marks.keys():
+        wanted = {Mark.BEGIN, Mark.ENDED if drill.event.is_undone else Mark.BEGUN}
+        if record.status is TrialStatus.COMPLETED and wanted <= marks.keys():
             drilled = drill_of(record.trial, trial.latency_rows, marks, trial.cluster)
             if drilled is not None:
                 return drilled
@@ -257,10 +260,11 @@ def drill_of(
     event or none after its begin.
 
     Args:
-        rows: in order of time, in seconds since 1970, as `marks`, which have the begin and the end.
+        rows: in order of time, in seconds since 1970, as `marks`, which have the begin, and the end
+            of an event that is undone.
     """
     zero_s = marks[Mark.BEGIN]
-    ended_s = marks[Mark.ENDED] - zero_s
+    ended_s = marks[Mark.ENDED] - zero_s if Mark.ENDED in marks else None
     whole_s = marks[Mark.WHOLE] - zero_s if Mark.WHOLE in marks else None
     times_s = np.array([row.at_s - zero_s for row in rows])
     seconds = _seconds(times_s, [row.histogram for row in rows])
@@ -361,11 +365,12 @@ def _seconds(
 
 
 def _phases(
-    rows: Sequence[LatencyRow], times_s: np.ndarray, ended_s: float, whole_s: float | None
+    rows: Sequence[LatencyRow], times_s: np.ndarray, ended_s: float | None, whole_s: float | None
 ) -> tuple[DrillPhase, ...]:
     """Return the phases in which there is time; a row belongs to the phase in which it ends."""
     first_s, last_s = float(times_s[0]) - ROW_S, float(times_s[-1])
     # Where the health is unknown, all that follows is after the event.
+    ended_s = ended_s or 0.0
     edges = (first_s, 0.0, ended_s, max(ended_s, whole_s or 0.0), last_s)
     found = []
     for name, (begin_s, end_s) in zip(PhaseName, pairwise(edges), strict=True):

@@ -181,7 +181,7 @@ def decide(policy: Policy, comparison: Comparison, confirmation: Comparison | No
     for rules without a cell.
     """
     rules = {rule.parsed: rule for rule in policy.rules}
-    results = check_limits(comparison.cells, list(rules))
+    results = check_limits(comparison.tested, list(rules))
     again = _confirmations(results, confirmation)
     confirming = confirmation is not None
     return Gate(
@@ -213,7 +213,7 @@ def _confirmations(
 ) -> Mapping[tuple[Limit, _Key], LimitResult]:
     if confirmation is None:
         return {}
-    cells = {_key(cell): cell for cell in confirmation.cells}
+    cells = {_key(cell): cell for cell in confirmation.tested}
     pairs = [
         (result.limit, cells[_key(result.cell)])
         for result in results

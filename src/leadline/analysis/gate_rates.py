@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from leadline.analysis.compare import PairedCell
-from leadline.analysis.comparison import ComparedCell, Comparison
+from leadline.analysis.compare import PairedCell, judge_cells
+from leadline.analysis.comparison import Comparison
 from leadline.analysis.gate import Outcome, Policy, decide
 from leadline.analysis.verdicts import (
     REPEATS_DEVIATION,
@@ -20,7 +20,6 @@ from leadline.analysis.verdicts import (
     Pair,
     Sample,
     Verdict,
-    judge,
 )
 from leadline.stats.families import LEVEL
 
@@ -77,12 +76,12 @@ def gate_rates(
     """
     generator = np.random.default_rng(SEED)
     policy = policy.model_copy(update={"confirm": False})
-    judgements = [cell.judgement for cell in comparison.cells]
+    judgements = [cell.judgement for cell in comparison.tested]
     residuals = _residuals([pair for _, pair in rows], judgements)
     resampled = len(residuals) >= _FEWEST_RESIDUALS
     limited = [
         (at, rule.parsed)
-        for at, cell in enumerate(comparison.cells)
+        for at, cell in enumerate(comparison.tested)
         for rule in policy.rules
         if rule.parsed.applies(cell) and cell.verdict is not Verdict.NOT_COMPARABLE
     ]
@@ -95,15 +94,12 @@ def gate_rates(
             allowed = limit.ratio - 1 or (policy.band if limit.above else -policy.band)
             shifts[at] = math.log(max(1 + excess * allowed, 0.01))
         draws = _Draw(generator, residuals if resampled else None, comparison.between_runs)
-        pairs = [
-            draws.pair(pair, judgement, float(shift))
-            for (_, pair), judgement, shift in zip(rows, judgements, shifts, strict=True)
+        drawn = [
+            (cell, draws.pair(pair, judgement, float(shift)))
+            for (cell, pair), judgement, shift in zip(rows, judgements, shifts, strict=True)
         ]
-        judged = judge(pairs, policy.band, between_runs=policy.between_runs)
-        cells: tuple[ComparedCell, ...] = tuple(
-            cell(judgement=judgement) for (cell, _), judgement in zip(rows, judged, strict=True)
-        )
-        gate = decide(policy, replace(comparison, cells=cells))
+        cells, costs = judge_cells(drawn, policy.band, policy.between_runs)
+        gate = decide(policy, replace(comparison, cells=cells, costs=costs))
         found[number >= simulations][gate.outcome] += 1
     return GateRates(
         simulations=simulations,

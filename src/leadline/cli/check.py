@@ -119,10 +119,9 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         lines += _describe_guard(plan, plan.guard)
     drill = plan_drill(plan)
     if drill is not None:
-        lines.append(
-            f"drill: {drill.event} after {format_duration(drill.after)} of each trial, for "
-            f"{format_duration(drill.lasts)}"
-        )
+        lasts = f", for {format_duration(drill.lasts)}" if drill.event.is_undone else ""
+        after = format_duration(drill.after)
+        lines.append(f"drill: {drill.event} after {after} of each trial{lasts}")
         lines += [f"drill: needs --allow-drill {name}" for name in drill_consents(plan)]
     for (cluster, image), layout in shared_layouts(plan).items():
         parts = ", ".join(

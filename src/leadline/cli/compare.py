@@ -82,7 +82,7 @@ def command(
             primary=[limit.selector for limit in parsed],
         )
     compared = any(cell.verdict is not Verdict.NOT_COMPARABLE for cell in comparison.cells)
-    results = check_limits((*comparison.cells, *comparison.costs), parsed) if compared else ()
+    results = check_limits(comparison.tested, parsed) if compared else ()
     _print(comparison, results, output, details=details)
     if not compared:
         print_reasons(comparison)

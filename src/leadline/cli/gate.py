@@ -73,7 +73,7 @@ def command(
 
     policy = load_policy(policy_file)
     comparison, rows = _compare(ComparisonRequest(**given), policy, simulating=self_test)
-    if all(cell.verdict is Verdict.NOT_COMPARABLE for cell in comparison.cells):
+    if all(cell.verdict is Verdict.NOT_COMPARABLE for cell in comparison.tested):
         print_reasons(comparison)
         return Exit.NOT_COMPARABLE
     second = None

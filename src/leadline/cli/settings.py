@@ -9,12 +9,12 @@ import click
 
 from leadline.cli.document_file import Destination, destination_options
 from leadline.cli.options import band_option, run_argument, runs_option
-from leadline.cli.output import print_json
+from leadline.cli.output import echo_rendered, print_json
 from leadline.errors import Exit
 
 if TYPE_CHECKING:
     from leadline.analysis.settings.facts import SettingsStudy
-    from leadline.report.answers.settings import SettingsAskedOutput
+    from leadline.report.answers.settings import SettingsAskedOutput, SettingsOutput
     from leadline.report.document import Document
     from leadline.report.render.html import Download
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @runs_option
 @band_option("Equivalence margin: smaller changes count as none.")
 @click.option("--details", is_flag=True, help="Also each cell, and the method.")
-@destination_options("text", "json", "markdown")
+@destination_options("text", "json", "csv", "csv-raw", "markdown")
 def command(
     run: str,
     runs: Path,
@@ -42,6 +42,7 @@ def command(
     Example:
         leadline settings @latest
         leadline settings study --format json
+        leadline settings study --format csv > settings.csv
         leadline settings study -o settings.html
     """
     from leadline.analysis.settings.study import study_settings
@@ -53,6 +54,9 @@ def command(
     study = study_settings(found, *Judge()(found), band=band)
     if destination.form == "json":
         print_json(settings_output(study))
+        return Exit.ANSWERED
+    if destination.form in ("csv", "csv-raw"):
+        echo_rendered(_table(settings_output(study), destination.form))
         return Exit.ANSWERED
     destination.put(*of_settings(study, SettingsAskedOutput(band=band)), full=details)
     return Exit.ANSWERED
@@ -66,8 +70,17 @@ def of_settings(
     from leadline.report.pages.settings.page import settings_document
     from leadline.report.render.html import Download
 
-    text = settings_output(study, asked).to_json() + "\n"
-    name = f"{study.run.id}-settings.json"
+    answer = settings_output(study, asked)
+    name = f"{study.run.id}-settings"
+    table = _table(answer, "csv") + "\n"
     return settings_document(study), (
-        Download(name=name, media_type="application/json", text=text),
+        Download(name=f"{name}.json", media_type="application/json", text=answer.to_json() + "\n"),
+        Download(name=f"{name}.csv", media_type="text/csv", text=table),
     )
+
+
+def _table(answer: SettingsOutput, output: str) -> str:
+    from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_rows
+    from leadline.report.render.rows import render_rows
+
+    return render_rows(SETTINGS_COLUMNS, settings_rows(answer), output)

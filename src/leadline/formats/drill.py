@@ -19,7 +19,8 @@ from leadline.formats.json_lines import (
 
 class Mark(StrEnum):
     """The steps of a drill. `begin`, `begun`: the event is begun, and in force. `end`, `ended`: it
-    is undone. `whole`: from here on all OSDs and PGs of a Ceph cluster were as before."""
+    is undone; a host that was added stays. `whole`: from here on all OSDs and PGs of a Ceph cluster
+    were as before."""
 
     BEGIN = "begin"
     BEGUN = "begun"

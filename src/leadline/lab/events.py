@@ -32,7 +32,7 @@ def require_event(name: str, description: LabDescription, event: DrillEvent) -> 
         if event.lose_link[0] == event.lose_link[1]:
             raise _refused(name, "a link joins two zones, and the drill names one twice")
         return
-    if description.store is Store.MEMSTORE:
+    if description.store is Store.MEMSTORE and event.is_undone:
         raise _refused(name, "an OSD of a memstore loses its data when it is killed")
     if event.stop_zone is not None and event.stop_zone == sites(description)[0]:
         raise _refused(
@@ -47,6 +47,9 @@ def _choices(description: LabDescription, event: DrillEvent) -> tuple[str, str, 
     found = places(description)
     if event.stop_osd is not None:
         return "OSD", str(event.stop_osd), tuple(str(place.osd) for place in found)
+    if event.add_host is not None:
+        hosts = tuple(dict.fromkeys(place.host for place in found))
+        return "host", event.add_host.host, hosts
     if event.stop_host is not None:
         return "host", event.stop_host, tuple(dict.fromkeys(place.host for place in found))
     zones = sites(description)[1:] if description.topology is Topology.MULTI_ZONE else ()
@@ -54,13 +57,15 @@ def _choices(description: LabDescription, event: DrillEvent) -> tuple[str, str, 
 
 
 def find_places(description: LabDescription, event: DrillEvent) -> tuple[Place, ...]:
-    """Return the places of the OSDs that an event stops; a rack counts as a host."""
+    """Return the places of the OSDs that an event stops or adds; a rack can be stopped as a
+    host."""
     racks = description.topology is Topology.SINGLE_ZONE
     zones = description.topology is Topology.MULTI_ZONE
     return tuple(
         place
         for place in places(description)
         if place.osd == event.stop_osd
+        or (event.add_host is not None and place.host == event.add_host.host)
         or (event.stop_host is not None and place.host == event.stop_host)
         or (event.stop_host is not None and racks and place.domain == event.stop_host)
         or (event.stop_zone is not None and zones and place.domain == event.stop_zone)

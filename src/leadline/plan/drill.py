@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -30,14 +30,31 @@ class DrillCommand(_Model):
     folder: str = ""
 
 
+class HostToAdd(_Model):
+    """A host of a Ceph cluster, by its name in CRUSH. Before each trial its OSDs are out until they
+    hold no data, and the event brings them in. Draining takes `within` at most, and so does the
+    backfill."""
+
+    host: _Name
+    within: _Duration = Field(default=600.0, gt=0, le=86400)
+
+
+def _named_host(given: Any) -> Any:
+    return {"host": given} if isinstance(given, str) else given
+
+
 class DrillEvent(_Model):
     """One event. In a lab: `stop_osd` by number, `stop_host` and `stop_zone` by name kill the OSDs
-    there, `lose_link` drops every packet between two zones or racks. On any system: `command`."""
+    there, `lose_link` drops every packet between two zones or racks. On any Ceph cluster:
+    `add_host`. On any system: `command`."""
 
     stop_osd: int | None = Field(default=None, ge=0, exclude_if=lambda given: given is None)
     stop_host: _Name | None = Field(default=None, exclude_if=lambda given: given is None)
     stop_zone: _Name | None = Field(default=None, exclude_if=lambda given: given is None)
     lose_link: tuple[_Name, _Name] | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
+    add_host: Annotated[HostToAdd | None, BeforeValidator(_named_host)] = Field(
         default=None, exclude_if=lambda given: given is None
     )
     command: DrillCommand | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -52,11 +69,18 @@ class DrillEvent(_Model):
     @property
     def in_lab(self) -> bool:
         """Whether only a lab has such an event."""
-        return self.command is None
+        return self.command is None and self.add_host is None
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether something is undone in the trial: an added host stays."""
+        return self.add_host is None
 
     def __str__(self) -> str:
         if self.command is not None:
             return f"command: {self.command.begin}"
+        if self.add_host is not None:
+            return f"add host {self.add_host.host}"
         if self.stop_osd is not None:
             return f"stop osd.{self.stop_osd}"
         if self.lose_link is not None:
@@ -67,11 +91,19 @@ class DrillEvent(_Model):
 
 class Drill(_Model):
     """The event begins `after` so many seconds of measured I/O and is undone when it `lasts` so
-    long."""
+    long. `lasts` is 0 for an event that is not undone."""
 
     after: _Duration = Field(ge=FEWEST_BEFORE_S, le=86400)
-    lasts: _Duration = Field(gt=0, le=86400)
+    lasts: _Duration = Field(default=0.0, ge=0, le=86400)
     event: DrillEvent
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.event.is_undone and not self.lasts:
+            raise ValueError("needs lasts, such as `lasts: 20s`: the event is undone after it")
+        if self.lasts and not self.event.is_undone:
+            raise ValueError("an added host stays: leave out lasts")
+        return self
 
     @property
     def end_s(self) -> float:

@@ -54,6 +54,12 @@ def drill_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
                 "`command: {begin: ..., end: ...}`"
             )
             yield ("drill", "event"), sentence
+        elif drill.event.add_host is not None and not _on_ceph(plan, target):
+            sentence = (
+                f"only a Ceph cluster can {drill.event}, and {target.name!r} is not in one: use "
+                "`command: {begin: ..., end: ...}`"
+            )
+            yield ("drill", "event"), sentence
         elif target.parsed.kind not in _LOCAL_LOAD and not target.parsed.fio_objects:
             sentence = (
                 f"the load on {target.name!r} does not come from fio on this machine, so the "
@@ -63,6 +69,10 @@ def drill_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
     for workload in {cell.workload.name: cell.workload for cell in plan.cells}.values():
         for sentence in _unfit(workload):
             yield ("drill",), f"{workload.name!r} {sentence}"
+
+
+def _on_ceph(plan: Plan, target: Target) -> bool:
+    return bool(target.cluster) and plan.cluster(target.cluster).kubernetes is None
 
 
 def _unfit(workload: Workload) -> Iterator[str]:

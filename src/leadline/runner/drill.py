@@ -25,7 +25,6 @@ from leadline.runner.prepared import RunRequest
 # that holds for so long is not an old one.
 _STEADY_S = 9.0
 _LOOK_S = 1.0
-_WHOLE_WITHIN_S = 300.0
 # A longer wait is reported.
 _SILENT_S = 1.0
 # An engine that reports no rate has begun after so long, or has failed.
@@ -104,14 +103,17 @@ class TrialDrill:
         self._ended.wait(self._drill.lasts)
 
     def _restore(self) -> None:
-        self._mark(Mark.END)
+        undone = self._drill.lasts > 0
+        if undone:
+            self._mark(Mark.END)
         try:
             self._event.undo(self._run.writer)
         except LeadlineError as error:
             self._fail(error)
             return
-        self._mark(Mark.ENDED)
-        if not self._event.heals:
+        if undone:
+            self._mark(Mark.ENDED)
+        if not self._event.heals_within_s:
             return
         whole_at = wait_until_whole(self._event, self._run.stop)
         if whole_at is not None:
@@ -131,7 +133,7 @@ class TrialDrill:
 def wait_until_whole(event: Event, stop: StopRequest) -> float | None:
     """Wait until the system has been whole for some time, and return the time.monotonic() from
     which on it was; None where it does not become so, or the user is impatient."""
-    end = time.monotonic() + _WHOLE_WITHIN_S
+    end = time.monotonic() + event.heals_within_s
     whole_at: float | None = None
     while not stop.impatient:
         now = time.monotonic()

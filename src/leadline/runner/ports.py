@@ -353,26 +353,28 @@ class System(Protocol):
 class Event(Protocol):
     """The event of a drill on one system."""
 
-    def require_whole(self) -> None:
-        """Raise LeadlineError where the system is not whole before the event."""
+    def prepare(self, journal: Journal, go_on: Callable[[str], None]) -> None:
+        """Bring the system into the state before the event; `go_on` gets what is waited for, and
+        raises where the run stops. Raises LeadlineError where the system is not whole."""
 
     def begin(self, journal: Journal) -> None:
-        """Record the event, then begin it. Raises LeadlineError."""
+        """Begin the event, which is recorded first. Raises LeadlineError."""
 
     def undo(self, journal: Journal) -> None:
         """Undo the event; no effect where none is in force. Raises LeadlineError."""
 
     @property
-    def heals(self) -> bool:
-        """Whether the system reports its own health."""
+    def heals_within_s(self) -> float:
+        """How long to wait until the system is whole after the event; 0 where it does not report
+        its health."""
 
     def missing(self) -> tuple[str, ...]:
         """What the system lacks to be as before the event; empty where it is whole, or where its
         health is unknown. Raises LeadlineError."""
 
-    def leave(self, journal: Journal) -> tuple[str, ...]:
-        """Undo an event that is still in force; sentences about what the system lacks since an
-        event. Never raises."""
+    def leave(self, journal: Journal, stop: StopRequest) -> tuple[str, ...]:
+        """Undo an event that is still in force and wait until the system is whole; sentences about
+        what it lacks since an event. Never raises."""
 
 
 class Watch(Protocol):

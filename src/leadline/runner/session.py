@@ -282,7 +282,9 @@ class _Session:
         request = self._request
         # Without the OSDs that a drill stopped, an image cannot be removed.
         events = dict.fromkeys(request.events.values())
-        left = [sentence for event in events for sentence in event.leave(request.writer)]
+        left = [
+            sentence for event in events for sentence in event.leave(request.writer, request.stop)
+        ]
         if request.states is not None:
             left += request.states.leave(request.writer.path.name, request.writer)
         left += [sentence for target in request.targets for sentence in target.adapter.release()]
@@ -409,19 +411,24 @@ class _Session:
                 return
 
     def _enter(self, target: str) -> Problem | None:
-        """Bring running systems into the state of a target; why that failed. Raises LeadlineError
-        (`interrupted`)."""
+        """Bring running systems into the state of a target, and into that before its drill; why
+        that failed. Raises LeadlineError(`interrupted`)."""
         request = self._request
-        if request.states is None:
-            return None
+        doing = "a setting was applied"
 
-        def go_on() -> None:
+        def go_on(waits_for: str = "") -> None:
+            if waits_for:
+                request.observe(Noted(message=waits_for))
             if request.stop.requested:
-                raise LeadlineError(errors.INTERRUPTED, "stopped while a setting was applied")
+                raise LeadlineError(errors.INTERRUPTED, f"stopped while {doing}")
 
         try:
-            named = self._plan.target(target)
-            request.states.enter(named, request.writer.path.name, request.writer, go_on)
+            if request.states is not None:
+                named = self._plan.target(target)
+                request.states.enter(named, request.writer.path.name, request.writer, go_on)
+            if target in request.events:
+                doing = "a drill was prepared"
+                request.events[target].prepare(request.writer, go_on)
         except LeadlineError as error:
             if error.kind is errors.INTERRUPTED:
                 raise

@@ -209,11 +209,6 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
     """Apply the target's conditions, drop caches and measure the extent of the data."""
     adapter = target.adapter
     try:
-        if cell.workload.drill is not None:
-            run.events[target.name].require_whole()
-    except LeadlineError as error:
-        return _Conditions(problem=problem_from(error))
-    try:
         if not adapter.present():
             raise FileNotFoundError("it is no longer what was acquired")
         round_trips = adapter.prepare()

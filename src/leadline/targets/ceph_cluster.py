@@ -97,18 +97,20 @@ class OpenCluster:
         return Connection(self.access, timeout_s=_COMMAND_S)
 
     @cached_property
-    def _drilling(self) -> Connection:
+    def drilling(self) -> Connection:
         """As `_watching`: the event of a drill must not wait for other commands."""
         return Connection(self.access, timeout_s=_COMMAND_S)
 
     def find_missing(self, osds_in: int = 0) -> tuple[int, tuple[str, ...]]:
-        """The number of OSDs that are in, and what the cluster lacks to be whole: OSDs that are
-        down, of those that are in and of `osds_in` at least, and PGs that are not active+clean.
+        """The number of OSDs that are in, and what the cluster lacks to be whole: OSDs that are out
+        or down, of those that are in and of `osds_in` at least, and PGs that are not active+clean.
         Raises LeadlineError."""
-        status = self._drilling.mon_json("status")
+        status = self.drilling.mon_json("status")
         osds = status["osdmap"].get("osdmap", status["osdmap"])  # nested until Nautilus
         wanted = max(osds_in, osds["num_in_osds"])
         found = []
+        if osds["num_in_osds"] < wanted:
+            found.append(f"{osds['num_in_osds']} of {wanted} OSDs are in")
         if osds["num_up_osds"] < wanted:
             found.append(f"{osds['num_up_osds']} of {wanted} OSDs are up")
         found += [
@@ -315,7 +317,7 @@ class OpenCluster:
 
     def close(self) -> None:
         """Close all connections and remove temporary files."""
-        for name in ("connection", "_watching", "_counting", "_guarding", "_drilling"):
+        for name in ("connection", "_watching", "_counting", "_guarding", "drilling"):
             if name in self.__dict__:
                 self.__dict__[name].close()
         for shell in self._shells.values():

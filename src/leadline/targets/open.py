@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -190,7 +191,7 @@ def undo_drills(
     for created in run.left_behind:
         if not created.path.startswith(DRILL):
             continue
-        found = undo_leftover(created, allowed)
+        found = undo_leftover(created, run.plan, partial(_access, run.plan), allowed)
         if found:
             problems += found
         else:

@@ -46,6 +46,18 @@ def test_an_outage_with_slow_recovery_has_its_times_and_phases() -> None:
     assert (silent.begin_s, silent.iops, silent.latency_p99_s) == (5, 0.0, None)
 
 
+def test_a_host_that_is_added_stays_so_nothing_is_undone() -> None:
+    found = drilled(lambda at_s: 3000 if 0 <= at_s < 20 else 4000, BEGUN=0.4, WHOLE=20.0)
+    assert found.ended_s is None
+    assert [(phase.name, phase.iops) for phase in found.phases] == [
+        (PhaseName.BEFORE, pytest.approx(4000)),
+        (PhaseName.RECOVERY, pytest.approx(3000)),
+        (PhaseName.AFTER, pytest.approx(4000)),
+    ]
+    # The mean from 19 s to 24 s is 95 % of the rate before.
+    assert (found.back_s, found.whole_s) == (19, 20.0)
+
+
 def test_a_rate_that_stays_low_is_never_back() -> None:
     found = drilled(lambda at_s: 4000 if at_s < 0 else 3000, ENDED=20.0)
     assert found.back_s is None

@@ -11,6 +11,9 @@ import pytest
 from leadline.analysis.compare import compare, paired_samples
 from leadline.analysis.comparison import By, Comparison, within_run
 from leadline.analysis.figures import Absence, CellFigure, figures
+from leadline.analysis.gate import Outcome as GateOutcome
+from leadline.analysis.gate import Policy, PolicyRule, decide
+from leadline.analysis.gate_rates import gate_rates
 from leadline.analysis.limits import check_limits, parse_limit
 from leadline.analysis.objectives import selected
 from leadline.analysis.ranking import rank
@@ -192,6 +195,24 @@ def test_costs_alone_are_next_to_the_usual_rate(tmp_path: Path) -> None:
     comparison = compared(two_targets(tmp_path / "r", COSTLY), Metric.STORAGE_CPU)
     assert [one.metric for one in comparison.cells] == [Metric.IOPS]
     assert [one.metric for one in comparison.costs] == [Metric.STORAGE_CPU]
+
+
+def test_a_gate_has_limits_on_costs_next_to_those_on_rates(tmp_path: Path) -> None:
+    run = two_targets(tmp_path / "r", COSTLY)
+    policy = Policy(
+        rules=(PolicyRule(limit="storage-cpu > +20%"), PolicyRule(limit="read iops < -50%"))
+    )
+    comparison = compared(run, *policy.metrics)
+    gate = decide(policy, comparison, comparison)
+    outcomes = {one.rule.limit: (one.outcome, one.confirmed) for one in gate.results}
+    assert outcomes == {
+        "storage-cpu > +20%": (GateOutcome.FAIL, True),
+        "read iops < -50%": (GateOutcome.PASS, None),
+    }
+    rows = paired_samples(comparison.baseline, comparison.candidate, metrics=policy.metrics)
+    rates = gate_rates(policy, comparison, rows, simulations=40)
+    assert rates.unchanged[GateOutcome.FAIL] <= 6
+    assert rates.changed[GateOutcome.FAIL] > rates.unchanged[GateOutcome.FAIL]
 
 
 def test_a_ranking_by_a_cost_has_the_cheapest_first(tmp_path: Path) -> None:

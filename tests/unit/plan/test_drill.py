@@ -57,6 +57,17 @@ def test_each_trial_of_the_plan_has_the_drill(
     assert Plan.model_validate_json(plan.model_dump_json(by_alias=True)) == plan
 
 
+def test_a_host_that_is_added_stays(tmp_path: Path) -> None:
+    for event in ("az2-h2", {"host": "az2-h2", "within": "10min"}):
+        plan = load(tmp_path, {"after": "20s", "event": {"add_host": event}})
+        found = plan.cells[0].workload.drill
+        assert found is not None
+        assert found.event.add_host is not None
+        assert (found.end_s, found.event.add_host.within) == (20.0, 600.0)
+        assert str(found.event) == "add host az2-h2"
+        assert Plan.model_validate_json(plan.model_dump_json(by_alias=True)) == plan
+
+
 def test_commands_run_in_the_folder_of_the_plan(tmp_path: Path) -> None:
     event = {"command": {"begin": "./x.sh", "end": "./y.sh", "within": "5s"}}
     plan = load(tmp_path, drill(event=event), targets=["dir:/mnt"], clusters={})
@@ -85,6 +96,13 @@ def test_fio_logs_latencies_over_time_in_a_drill_only(tmp_path: Path) -> None:
         (drill(event={}), {}, "needs exactly one of stop_osd, stop_host"),
         (drill(event={**STOP, "stop_zone": "az2"}), {}, "needs exactly one of"),
         (drill(event={"stop_ods": 1}), {}, "stop_osd"),
+        (drill(event={"add_host": "az2-h2"}), {}, "an added host stays: leave out lasts"),
+        ({"after": "20s", "event": STOP}, {}, "needs lasts, such as `lasts: 20s`"),
+        (
+            {"after": "20s", "event": {"add_host": "b"}},
+            {"targets": ["dir:/mnt"], "clusters": {}},
+            "only a Ceph cluster can add host b, and 'dir:/mnt' is not in one",
+        ),
         (drill(), {"targets": ["dir:/mnt"], "clusters": {}}, "only a lab can stop osd.1"),
         (drill(), {"stop": True}, "leave out stop"),
         (

@@ -12,6 +12,7 @@ import pytest
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.records import Created
 from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
 from leadline.errors import LeadlineError
@@ -23,7 +24,14 @@ from leadline.runner import drill as module
 from leadline.runner.drill import TrialDrill
 from leadline.runner.events import StopRequest
 from leadline.runner.prepared import RunRequest
-from leadline.targets.drill import SystemEvent, check_drills, open_events
+from leadline.targets.drill import (
+    EventRecord,
+    SystemEvent,
+    check_drills,
+    open_events,
+    undo_leftover,
+)
+from leadline.targets.host_drain import DrainedHost
 from leadline.targets.open import remove_leftovers
 
 PLAN = """
@@ -147,7 +155,7 @@ def test_what_cannot_be_undone_stays_in_the_journal_for_clean(
     drill.progress(1.0)
     time.sleep(0.5)
     assert drill.finish() is not None
-    assert "is not undone" in event.leave(writer)[0]
+    assert "is not undone" in event.leave(writer, StopRequest())[0]
     (left,) = writer.run.left_behind
     assert left.path == "drill:here"
     # The archive of another user must not make `clean` run a command.
@@ -162,16 +170,40 @@ def test_what_cannot_be_undone_stays_in_the_journal_for_clean(
     assert writer.run.left_behind == ()
 
 
+def test_the_archive_of_another_user_brings_no_host_of_a_cluster_in(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(
+        "clusters: {prod: {ceph_conf: /etc/ceph/ceph.conf}}\ntargets: ['rbd:p']\n"
+        "workloads: [{name: w, pattern: randread, size: 1M, runtime: 60s}]\n"
+        "drill: {after: 5s, event: {add_host: h4}}\n"
+    )
+    plan = load_plan(path, Overrides())
+    drained = DrainedHost(host="h4", weights={7: 1.0}, swaps={}, balancer=True)
+    drill = plan.cells[0].workload.drill
+    assert drill is not None
+    record = EventRecord(event=drill.event, drained=drained)
+    created = Created(target="", cluster="prod", path="drill:prod", token=record.model_dump_json())
+    asked: list[str] = []
+
+    def access_to(cluster: str) -> None:
+        asked.append(cluster)
+
+    (problem,) = undo_leftover(created, plan, access_to, ())
+    assert "`--allow-drill prod` brings the OSDs of the drained host in" in problem
+    assert asked == []
+    assert undo_leftover(created, plan, access_to, ["prod"]) == ()
+    assert asked == ["prod"]
+
+
 class Slow:
     """An event after which the system needs some looks until it is whole, and once falls back."""
 
-    heals = True
-
-    def __init__(self, *missing: tuple[str, ...]) -> None:
+    def __init__(self, *missing: tuple[str, ...], heals_within_s: float = 300.0) -> None:
         self._missing = list(missing)
+        self.heals_within_s = heals_within_s
         self.undone = 0
 
-    def require_whole(self) -> None: ...
+    def prepare(self, journal: object, go_on: object) -> None: ...
 
     def begin(self, journal: object) -> None: ...
 
@@ -181,7 +213,7 @@ class Slow:
     def missing(self) -> tuple[str, ...]:
         return self._missing.pop(0) if len(self._missing) > 1 else self._missing[0]
 
-    def leave(self, journal: object) -> tuple[str, ...]:
+    def leave(self, journal: object, stop: object) -> tuple[str, ...]:
         return ()
 
 
@@ -209,8 +241,7 @@ def test_a_system_that_does_not_become_whole_is_not_waited_for_without_end(
     writer: RunWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LOOK_S", 0.02)
-    monkeypatch.setattr(module, "_WHOLE_WITHIN_S", 0.1)
-    event = Slow(("2 of 3 OSDs are up",))
+    event = Slow(("2 of 3 OSDs are up",), heals_within_s=0.1)
     drill = TrialDrill(workload(writer), request(writer, event), "here", tmp_path)
     drill.start()
     drill.progress(1.0)

@@ -6,6 +6,7 @@ Sizes in bytes, shares between 0 and 1. None: unknown, often because a dump was 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -440,6 +441,98 @@ def unfit(inventory: CephInventory) -> Unfit | None:
             hint="see `ceph health detail`; measure when the cluster is healthy",
         )
     return None
+
+
+# With these flags misplaced data does not move.
+_UNMOVED_FLAGS = ("nobackfill", "norebalance", "norecover")
+
+
+def unfit_without(inventory: CephInventory, host: str) -> Unfit | None:
+    """Return None if the other hosts can hold all data of a host of CRUSH: enough failure domains
+    for all copies, and space below the ratio of a nearly full OSD."""
+    usable = [osd for osd in inventory.osds if osd.is_in and osd.up and osd.weight]
+    leaving = [osd for osd in usable if osd.at("host") == host]
+    if not leaving:
+        return Unfit(
+            fact=f"the cluster has no host {host!r} with OSDs that are up and in",
+            context=(f"its hosts: {', '.join(inventory.buckets('host')) or 'none'}",),
+            hint="name a host as `ceph osd tree` does",
+        )
+    flags = [flag for flag in inventory.flags if flag in _UNMOVED_FLAGS]
+    if flags:
+        return Unfit(
+            fact=f"no data moves in the cluster: the flag {flags[0]} is set",
+            context=(),
+            hint=f"`ceph osd unset {flags[0]}`",
+        )
+    staying = [osd for osd in usable if osd not in leaving]
+    taking = staying
+    for pool in inventory.pools:
+        rule = pool.rule
+        if rule is None or rule.root is None or rule.failure_domain is None:
+            return Unfit(
+                fact=f"the failure domain of the pool {pool.name!r} is unknown",
+                context=(f"rule: {rule.name if rule is not None else pool.rule_id}",),
+                hint="add another host by a command of the drill",
+            )
+        if not any(_is_used(osd, rule) for osd in leaving):
+            continue
+        rest = [osd for osd in staying if _is_used(osd, rule)]
+        level = rule.failure_domain
+        domains = {_domain(osd, level) for osd in rest}
+        if len(domains) < pool.size:
+            return Unfit(
+                fact=f"the pool {pool.name!r} needs {pool.size} failure domains ({level}), and "
+                f"without the host {host!r} there are {len(domains)}",
+                context=(),
+                hint="name a host whose failure domain has others, or use a larger cluster",
+            )
+        if len(domains) == pool.size:  # each domain keeps its copy
+            own = {_domain(osd, level) for osd in leaving}
+            rest = [osd for osd in rest if _domain(osd, level) in own] or rest
+        if _weight(rest) < _weight(taking):
+            taking = rest
+    return _unfit_space(inventory.capacity.near_full_ratio, host, leaving, taking)
+
+
+def _unfit_space(
+    ratio: float, host: str, leaving: Sequence[Osd], taking: Sequence[Osd]
+) -> Unfit | None:
+    """Return None if the used bytes of some OSDs fit on others, by their CRUSH weights."""
+    if any(osd.used_bytes is None or not osd.size_bytes for osd in (*leaving, *taking)):
+        return Unfit(
+            fact="the used space of the OSDs is unknown",
+            context=("the manager does not answer `ceph osd df`",),
+            hint="see `ceph mgr stat`",
+        )
+    moved = sum(osd.used_bytes or 0 for osd in leaving)
+    fills = {
+        osd.id: ((osd.used_bytes or 0) + moved * (osd.weight or 0.0) / _weight(taking))
+        / (osd.size_bytes or 1)
+        for osd in taking
+    }
+    fullest = max(fills, key=lambda osd: fills[osd])
+    if fills[fullest] < ratio:
+        return None
+    return Unfit(
+        fact=f"the other OSDs cannot hold the data of the host {host!r}",
+        context=(f"osd.{fullest} would be {fills[fullest]:.0%} full; {ratio:.0%} is nearly full",),
+        hint="free space, or name a host with less data",
+    )
+
+
+def _is_used(osd: Osd, rule: CrushRule) -> bool:
+    """Return whether a rule may choose an OSD."""
+    below = any(place.name == rule.root for place in osd.location)
+    return below and rule.device_class in (None, osd.device_class)
+
+
+def _domain(osd: Osd, level: str) -> str | None:
+    return str(osd.id) if level == "osd" else osd.at(level)
+
+
+def _weight(osds: Iterable[Osd]) -> float:
+    return sum(osd.weight or 0.0 for osd in osds)
 
 
 def notes(inventory: CephInventory) -> tuple[str, ...]:

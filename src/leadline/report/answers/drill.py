@@ -55,13 +55,13 @@ class RecoverySampleOutput(Output):
 
 
 class DrilledTrialOutput(Output):
-    """Times are in seconds from the begin of the event. `ended_s`: it was undone. `whole_s`: all
-    OSDs were up and all PGs active+clean again. `back_s`: from then on the rate was at least
-    `floor_iops`. Null: not in the trial. `longest_gap_s` is the longest time without a completed
-    I/O, `lost_ios` those missing from the rate before."""
+    """Times are in seconds from the begin of the event. `ended_s`: it was undone, null for a host
+    that was added. `whole_s`: all OSDs were up and all PGs active+clean again. `back_s`: from then
+    on the rate was at least `floor_iops`. Null: not in the trial. `longest_gap_s` is the longest
+    time without a completed I/O, `lost_ios` those missing from the rate before."""
 
     trial: str
-    ended_s: float
+    ended_s: float | None
     whole_s: float | None
     floor_iops: float
     longest_gap_s: float

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from leadline import errors
-from leadline.analysis.figures import CellFigure
+from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.power import CellPower, Power
 from leadline.archive.reader import Run, imported_files
 from leadline.archive.records import TrialStatus
@@ -141,13 +141,15 @@ class FactsOutput(Output):
 
 
 class ShowOutput(Output):
-    """`facts` are those that a user gave with imported results, for each cluster; left out where
+    """`facts` are those that a user gave with imported results, for each cluster. `costs` are the
+    costs of an I/O that were measured, in the same form as `measurements`. Both are left out where
     there are none, as in the pages of earlier versions."""
 
     schema_: Literal["leadline/show/1"] = Field(default="leadline/show/1", alias="schema")
     run: str
     facts: list[FactsOutput] = Field(default_factory=list, exclude_if=lambda given: not given)
     measurements: list[MeasurementOutput]
+    costs: list[MeasurementOutput] = Field(default_factory=list, exclude_if=lambda given: not given)
 
 
 class AuditOutput(Output):
@@ -295,6 +297,19 @@ def show_output(
 
     `findings` are already in the figures.
     """
+
+    def row(figure: CellFigure, metric: MetricFigure) -> MeasurementOutput:
+        return MeasurementOutput.from_records(
+            metric,
+            figure,
+            unit=metric.metric.unit,
+            trials=figure.completed,
+            values=[TrialValueOutput.from_records(value) for value in metric.trials]
+            if trials
+            else None,
+        )
+
+    rows = tuple(figures)
     return ShowOutput(
         run=run.id,
         facts=[
@@ -310,19 +325,8 @@ def show_output(
             for cluster in run.plan.clusters
             if cluster.facts is not None
         ],
-        measurements=[
-            MeasurementOutput.from_records(
-                metric,
-                figure,
-                unit=metric.metric.unit,
-                trials=figure.completed,
-                values=[TrialValueOutput.from_records(value) for value in metric.trials]
-                if trials
-                else None,
-            )
-            for figure in figures
-            for metric in figure.metrics
-        ],
+        measurements=[row(figure, metric) for figure in rows for metric in figure.metrics],
+        costs=[row(figure, metric) for figure in rows for metric in figure.costs],
     )
 
 
@@ -470,7 +474,7 @@ def show_rows(shown: ShowOutput) -> list[Row]:
             *_cell(row), row.value, row.unit, row.trials,
             *(row.interval or (None, None)), " ".join(row.findings),
         )
-        for row in shown.measurements
+        for row in (*shown.measurements, *shown.costs)
     ]  # fmt: skip
 
 
@@ -478,7 +482,7 @@ def trial_rows(shown: ShowOutput) -> list[Row]:
     """Rows under TRIAL_COLUMNS: every trial's value, of `show_output(..., trials=True)`."""
     return [
         (*_cell(row), row.unit, value.trial, value.value)
-        for row in shown.measurements
+        for row in (*shown.measurements, *shown.costs)
         for value in row.values or ()
     ]
 

@@ -20,6 +20,7 @@ from leadline.metrics import Metric
 from leadline.report.answers.base import CellOutput, Output
 from leadline.report.pages.settings.commands import apply_commands, confirming_plan
 from leadline.report.pages.settings.words import refusal_text, settings_headline
+from leadline.report.render.rows import Row
 
 
 class ChangeOutput(Output):
@@ -164,6 +165,26 @@ def settings_output(
         recommended=_recommended(study, study.recommended) if study.recommended else None,
         asked=asked,
     )
+
+
+SETTINGS_COLUMNS = (
+    "state", "target", "workload", "level", "op", "metric", "unit", "present", "value", "ratio",
+    "interval_low", "interval_high", "p_adjusted", "verdict", "reasons",
+)  # fmt: skip
+
+
+def settings_rows(answer: SettingsOutput) -> list[Row]:
+    """Rows under SETTINGS_COLUMNS: each number of each state against the present state, in base
+    units, empty where it is missing."""
+    return [
+        (
+            state.state, cell.target, cell.workload, cell.level, cell.op or "", cell.metric,
+            cell.unit, cell.present, cell.value, cell.ratio, *(cell.interval or (None, None)),
+            cell.p_adjusted, cell.verdict, " ".join(cell.reasons),
+        )
+        for state in answer.states
+        for cell in state.cells
+    ]  # fmt: skip
 
 
 def _change(change: Change) -> ChangeOutput:

@@ -17,6 +17,7 @@ from leadline.analysis.drill import (
 from leadline.archive.reader import Run
 from leadline.formats.fio.histogram_logs import ROW_S
 from leadline.metrics import MARGIN
+from leadline.plan.drill import Drill
 from leadline.report.cells import absent, bullets, number, number_column, section, table
 from leadline.report.curves import latency_scale, linear_axis, linear_scale, scale
 from leadline.report.document import (
@@ -44,7 +45,8 @@ from leadline.units import (
 _MOST_LINES = 5
 METHOD = (
     "All times count from the begin of the event. Phases: before the event; during it, until it is "
-    "undone; recovery, until all OSDs are up and all PGs active+clean; after. The rate is back if "
+    "undone (an added host stays); recovery, until all OSDs are up and all PGs active+clean; "
+    "after. The rate is back if "
     f"every later mean of {HOLD_S} s is within the margin of the rate before: "
     f"{share_text(MARGIN)}, or two standard deviations of its seconds. Lost I/Os are those missing "
     "from the rate before until then, as seconds of that rate. The longest gap is at most "
@@ -79,14 +81,20 @@ def _sections(cells: Sequence[DrilledCell]) -> Iterator[Section]:
         yield section(
             place(cell.target, cell.workload, cell.level),
             f"drill-{index}",
-            f"{sentence(str(cell.drill.event))} It begins after "
-            f"{format_duration(cell.drill.after)} and lasts {format_duration(cell.drill.lasts)}.",
+            f"{sentence(str(cell.drill.event))} {_times(cell.drill)}",
             *_charts(cell, index),
             _phase_table(cell, index),
             _trial_table(cell, index),
             _missing(cell),
             METHOD if index == 1 and cell.trials else None,
         )
+
+
+def _times(drill: Drill) -> str:
+    begins = f"It begins after {format_duration(drill.after)}"
+    if not drill.event.is_undone:
+        return f"{begins}; before that the host holds no data."
+    return f"{begins} and lasts {format_duration(drill.lasts)}."
 
 
 def _sentences(cell: DrilledCell) -> Iterator[str]:
@@ -155,7 +163,7 @@ def _trial_table(cell: DrilledCell, index: int) -> Block | None:
     rows = [
         (
             trial.trial,
-            number(trial.ended_s, format_duration),
+            number(trial.ended_s, format_duration, "the host stays"),
             number(trial.longest_gap_s, format_duration),
             number(trial.back_s, format_duration, "not within the trial"),
             number(trial.whole_s, format_duration, "not within the bound, or no health known"),
@@ -248,8 +256,8 @@ def _time_scale(trials: Sequence[DrilledTrial]) -> Scale:
 
 def _rules(trials: Sequence[DrilledTrial]) -> Iterator[Rule]:
     yield Rule(value=0.0, label="event begins", upright=True)
-    ended = statistics.median(trial.ended_s for trial in trials)
-    yield Rule(value=ended, label="undone", upright=True)
+    if ended := [trial.ended_s for trial in trials if trial.ended_s is not None]:
+        yield Rule(value=statistics.median(ended), label="undone", upright=True)
     last = max(trial.seconds[-1].begin_s + 1 for trial in trials)
     whole = [trial.whole_s for trial in trials if trial.whole_s is not None]
     if whole and (at := statistics.median(whole)) <= last:

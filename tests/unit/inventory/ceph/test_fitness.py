@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leadline import errors
-from leadline.inventory.ceph.model import CephInventory, notes, unfit
+from leadline.inventory.ceph.model import CephInventory, Unfit, notes, unfit, unfit_without
 from leadline.inventory.ceph.reading import cluster_inventory
 from tests.conftest import SHARED
 
@@ -113,3 +113,52 @@ def test_recovery_and_scrubs_are_counted(multi_az: Dumps) -> None:
     assert (doing.scrubbing_pgs, doing.deep_scrubbing_pgs) == (2, 3)
     assert (doing.backfilling_pgs, doing.recovering_pgs) == (4, 5)
     assert len(notes(cluster)) == 4
+
+
+def without(cluster: CephInventory, host: str, **values: int | None) -> Unfit | None:
+    """Why the others cannot hold a host's data; `values` are others of its OSDs."""
+    osds = tuple(
+        osd.model_copy(update=values if osd.at("host") == host else {}) for osd in cluster.osds
+    )
+    return unfit_without(cluster.model_copy(update={"osds": osds}), host)
+
+
+def test_the_data_of_a_host_fits_on_the_others_of_its_zone(multi_az: Dumps) -> None:
+    cluster = cluster_inventory(multi_az)
+    assert without(cluster, "z1-h1", used_bytes=1 << 30) is None
+    full = without(cluster, "z1-h1")
+    assert full is not None
+    assert full.fact == "the other OSDs cannot hold the data of the host 'z1-h1'"
+    # 2.13 GiB and 1.52 GiB, all on osd.3 of 4 GiB: each of three zones has a copy.
+    assert full.context == ("osd.3 would be 91% full; 85% is nearly full",)
+
+
+def test_with_more_domains_than_copies_all_of_them_take_the_data(multi_az: Dumps) -> None:
+    cluster = cluster_inventory(multi_az)
+    pools = tuple(pool.model_copy(update={"size": 2}) for pool in cluster.pools)
+    assert without(cluster.model_copy(update={"pools": pools}), "z1-h1") is None
+
+
+def test_a_host_that_is_needed_for_all_copies_cannot_be_drained(single_az: Dumps) -> None:
+    cluster = cluster_inventory(single_az)
+    found = without(cluster, "r1-h1")
+    assert found is not None
+    assert "'rbd_r3' needs 3 failure domains (rack)" in found.fact
+    assert found.error().kind is errors.CLUSTER_UNFIT
+
+
+def test_what_is_unknown_of_a_host_forbids_draining_it(multi_az: Dumps) -> None:
+    cluster = cluster_inventory(multi_az)
+    unmeasured = without(cluster, "z1-h1", used_bytes=None)
+    assert unmeasured is not None
+    assert "used space of the OSDs is unknown" in unmeasured.fact
+    missing = without(cluster, "z1-h9")
+    assert missing is not None
+    assert "no host 'z1-h9'" in missing.fact
+    pools = (cluster.pools[0].model_copy(update={"rule": None}), *cluster.pools[1:])
+    ruleless = without(cluster.model_copy(update={"pools": pools}), "z1-h1")
+    assert ruleless is not None
+    assert "failure domain of the pool 'rbd_r3' is unknown" in ruleless.fact
+    held = without(with_map(multi_az, flags="sortbitwise,nobackfill"), "z1-h1", used_bytes=0)
+    assert held is not None
+    assert held.hint == "`ceph osd unset nobackfill`"

@@ -56,6 +56,7 @@ from leadline.report.pages.run.heat_maps import scorecard_sections
 from leadline.report.pages.run.overview import rates_of, run_front, run_strips
 from leadline.report.pages.run.places import place_sections
 from leadline.report.pages.run.results import (
+    cost_sections,
     load_sentences,
     result_sections,
     study_of,
@@ -163,6 +164,7 @@ def run_document(
                 *_trials(run, figures, strips),
                 _results(run, figures, findings, marks, charts=charts),
                 *_folded(read_write_sections(run, figures, marks)),
+                *_folded(cost_sections(figures, marks)),
                 *guard_sections(run),
                 *left_out_section(run),
                 *later,

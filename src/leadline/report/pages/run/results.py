@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
@@ -10,9 +11,17 @@ from leadline.analysis.scaling.study import ScalingStudy, study
 from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.findings import Finding
-from leadline.metrics import Metric
+from leadline.metrics import COSTS, Metric
 from leadline.plan.models import Workload
-from leadline.report.cells import number_cell, number_column, slug, table, trials_cell
+from leadline.report.cells import (
+    number_cell,
+    number_column,
+    records_table,
+    section,
+    slug,
+    table,
+    trials_cell,
+)
 from leadline.report.curves import PageBudget
 from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Section, Table
 from leadline.report.marks import Marks
@@ -23,6 +32,7 @@ from leadline.report.words import (
     NOT_SHOWN,
     absence_text,
     level_name,
+    listed,
     op_text,
     share_text,
     title,
@@ -55,6 +65,14 @@ _NUMBER_COLUMNS = {
     Metric.LATENCY_P95: number_column("p95", 5),
     Metric.LATENCY_P99: number_column("p99"),
     Metric.LATENCY_P999: number_column("p99.9", 4),
+}
+
+_COST_COLUMNS = {
+    Metric.STORAGE_CPU: number_column("storage CPU", 0, "per I/O"),
+    Metric.CLIENT_CPU: number_column("client CPU", 0, "per I/O"),
+    Metric.DISK_BYTES: number_column("disk bytes", 0, "per I/O"),
+    Metric.NETWORK_BYTES: number_column("network bytes", 0, "per I/O"),
+    Metric.STORAGE_MEMORY: number_column("storage memory"),
 }
 
 
@@ -96,6 +114,37 @@ def result_sections(
         blocks: tuple[Block, ...] = (*intro, *plots) if together else (*intro, own, *plots)
         sections.append(Section(heading=name, id=anchor, blocks=blocks))
     return tuple(sections)
+
+
+def cost_sections(figures: Sequence[CellFigure], marks: Marks) -> tuple[Section, ...]:
+    """Build the costs of an I/O of each cell, and what was not measured; empty without any."""
+    rows = [figure for figure in figures if figure.costs]
+    if not rows:
+        return ()
+    measured = {cost.metric for figure in rows for cost in figure.costs}
+    columns = [
+        (_COST_COLUMNS[metric], partial(_cost_cell, metric=metric, marks=marks))
+        for metric in COSTS
+        if metric in measured
+    ]
+    found = records_table(
+        "costs-table",
+        rows,
+        ("target", lambda figure: figure.target),
+        ("workload", lambda figure: figure.workload),
+        ("level", lambda figure: level_name(figure.level)),
+        *columns,
+        (number_column("trials"), lambda figure: trials_cell(figure, marks)),
+        caption="Processor time, bytes and memory: medians of the trials",
+        filterable=True,
+    )
+    lacking = [title(metric) for metric in COSTS if metric not in measured]
+    note = f"Not measured: {listed(lacking)}." if lacking else None
+    return (section("Costs of an I/O", "costs", found, note),)
+
+
+def _cost_cell(figure: CellFigure, *, metric: Metric, marks: Marks) -> Cell:
+    return number_cell(figure, figure.metric(metric), marks)
 
 
 def _table_metrics(workload: Workload | None) -> tuple[Metric, ...]:
