@@ -128,7 +128,8 @@ class EngineChoice(StrEnum):
     fio's engines do the I/O on files and devices; on a Ceph pool fio always uses librbd. `auto` is
     io_uring for depths that are a power of two (it rounds others up), else libaio. `rbd-bench` and
     `rados-bench` are Ceph's own tools, the latter the only engine of `rados:` targets. `zfs-stream`
-    sends a snapshot and receives a copy, on targets of ZFS. `volume-lifecycle` makes, uses and
+    sends snapshots and receives copies, on targets of ZFS; its jobs are streams at the same time.
+    `volume-lifecycle` makes, uses and
     removes volumes of a StorageClass. `pgbench` and `sysbench` make their own data in
     each trial, in the file system of the target.
     """
