@@ -46,14 +46,12 @@ def receiver(size: int, pause: float) -> list[str]:
 def relay(
     send: list[str], receive: list[str], sync: list[str] | None = None, buffer: int = BUFFER
 ) -> subprocess.Popen[bytes]:
-    asked = {
-        "stream": 1,
-        "send": send,
-        "receive": receive,
-        "sync": sync or [],
-        "buffer_bytes": buffer,
-        "sample_s": 0.05,
-    }
+    one = {"stream": 1, "send": send, "receive": receive, "sync": sync or []}
+    return relay_all([one], buffer)
+
+
+def relay_all(streams: list[dict[str, Any]], buffer: int = BUFFER) -> subprocess.Popen[bytes]:
+    asked = {"streams": streams, "buffer_bytes": buffer, "sample_s": 0.05}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", bounded_pipe.__file__, json.dumps(asked)],
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ that it was received. `zfs-stream.jsonl` holds samples of the pipe between sende
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -162,6 +162,30 @@ class Stream(Pipe):
         return ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Streams at the same time. It ends with the last of them."""
+
+    streams: tuple[Stream, ...]
+
+    @property
+    def began_at(self) -> float:
+        return self.streams[0].began_at
+
+    @property
+    def seconds(self) -> float:
+        return max(stream.seconds for stream in self.streams)
+
+    @property
+    def bytes(self) -> int:
+        return sum(stream.bytes for stream in self.streams)
+
+    @property
+    def together_s(self) -> float:
+        """Seconds until the first of its streams ended."""
+        return min(stream.seconds for stream in self.streams)
+
+
 class Route(_Model):
     """Where streams went: to `dataset` on another `host`, whose ZFS has the version `version`, by
     `via` (`ssh`, `tcp`)."""
@@ -191,6 +215,15 @@ class StreamRecord(_Model):
         extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
     )
 
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The streams by those at the same time, one after the other."""
+        jobs = self.request.numjobs
+        return tuple(
+            Round(streams=self.streams[begin : begin + jobs])
+            for begin in range(0, len(self.streams), jobs)
+        )
+
     def text(self) -> str:
         """Format the record as it is stored."""
         return self.model_dump_json(indent=1, by_alias=True) + "\n"
@@ -219,30 +252,6 @@ _SAMPLE: Final = TypeAdapter(StreamSample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """Streams at the same time. It ends with the last of them."""
-
-    streams: tuple[Stream, ...]
-
-    @property
-    def began_at(self) -> float:
-        return self.streams[0].began_at
-
-    @property
-    def seconds(self) -> float:
-        return max(stream.seconds for stream in self.streams)
-
-    @property
-    def bytes(self) -> int:
-        return sum(stream.bytes for stream in self.streams)
-
-    @property
-    def shortest_share(self) -> float:
-        """The seconds of its shortest stream, as a share of its own."""
-        return min(stream.seconds for stream in self.streams) / self.seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReport:
     """A trial's streams, and the samples of all of them in the order of their time."""
 
@@ -261,8 +270,12 @@ class StreamReport:
     @property
     def rounds(self) -> tuple[Round, ...]:
         """The counted streams by those at the same time, one after the other."""
-        parts = _parts(self.record)
-        return tuple(Round(streams=tuple(part)) for part in parts if part[0].counted)
+        return tuple(round_ for round_ in self.all_rounds if round_.streams[0].counted)
+
+    @property
+    def all_rounds(self) -> tuple[Round, ...]:
+        """The same with those of the ramp."""
+        return self.record.rounds
 
     @property
     def bytes(self) -> int:
@@ -276,6 +289,11 @@ class StreamReport:
     def stream_seconds(self) -> float:
         """Seconds of all counted streams, those at the same time added up."""
         return sum(stream.seconds for stream in self.counted)
+
+    @property
+    def together_share(self) -> float:
+        """Of the seconds counted, in which all streams at the same time went on."""
+        return sum(round_.together_s for round_ in self.rounds) / self.seconds
 
     @property
     def relaying_share(self) -> float | None:
@@ -335,23 +353,16 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
             raise FormatError.unreadable(
                 f"stream {position} had {stream.bytes} bytes, of which {stream.far.bytes} came"
             )
-    if sum(stream.seconds for stream in record.streams) > _LONGEST_S:
+    if sum(round_.seconds for round_ in record.rounds) > _LONGEST_S:
         raise FormatError.unreadable(f"the streams of one trial took more than {_LONGEST_S} s")
     report = StreamReport(record=record, samples=tuple(_samples(samples)))
     if not report.counted:
         raise FormatError.empty(f"{TOOL} counted no stream")
     if len(record.streams) % record.request.numjobs or any(
-        len({stream.counted for stream in part}) > 1 for part in _parts(record)
+        len({stream.counted for stream in round_.streams}) > 1 for round_ in record.rounds
     ):
         raise FormatError.unreadable("the streams are not in whole rounds")
     return report
-
-
-def _parts(record: StreamRecord) -> Iterator[Sequence[Stream]]:
-    """The streams at the same time, round by round."""
-    jobs = record.request.numjobs
-    for begin in range(0, len(record.streams), jobs):
-        yield record.streams[begin : begin + jobs]
 
 
 def _samples(content: bytes) -> Sequence[StreamSample]:
@@ -414,7 +425,7 @@ def stream_output(report: StreamReport) -> EngineOutput:
         # fio's defaults, a depth of one among them, are not those of a stream.
         options=JobOptions(raw=options, whole=False),
         job_runtime_s=report.seconds,
-        elapsed_s=sum(max(stream.seconds for stream in part) for part in _parts(report.record)),
+        elapsed_s=sum(round_.seconds for round_ in report.all_rounds),
         operations=(operation,),
     )
     return EngineOutput(version=TOOL, jobs=(job,))
