@@ -26,7 +26,7 @@ from leadline.runner.ports import Dataset, Job
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
 from tests.real.ssh_hosts import SshHosts
-from tests.real.zfs_here import answers, pool_on_file
+from tests.real.zfs_here import answers, left_here, pool_on_file
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("only_zfs")]
 Process = Callable[..., Ended]
@@ -207,7 +207,7 @@ def test_streams_at_the_same_time_are_received_on_another_host(
         told = {row.metric: row.value for row in trial.measurements()}
         assert told[Metric.BANDWIDTH] == report.bandwidth_bps
     assert left_in(pool) == left_in(other) == []
-    assert list(Path("/run").glob("leadline-*")) == []
+    assert left_here(tmp_path) == []
     layers = json.loads(process("layers", run.id, "--format", "json").out)
     told = [cell["stalls"] for cell in layers["cells"]]
     assert [stalls["host"] for stalls in told] == ["far", "far"]
@@ -242,7 +242,10 @@ def test_a_host_that_is_lost_ends_the_stream_and_clean_removes_what_it_has(
     hosts: SshHosts,
 ) -> None:
     port = hosts.start("far")
-    child = started("run", between_hosts(tmp_path, pool, other, size="64M", runtime="20s"))
+    path = between_hosts(tmp_path, pool, other, size="64M", runtime="20s")
+    (by_ssh,) = (line for line in path.read_text().splitlines() if "name: ssh" in line)
+    path.write_text(path.read_text().replace(by_ssh, ""))
+    child = started("run", path)
     wait_for(lambda: programs_of(other), 120)
     hosts.stop("far")
     _, err = child.communicate(timeout=240)

@@ -200,10 +200,11 @@ def pool_properties(pool: str, shell: Shell | None = None) -> Mapping[str, str]:
     return found
 
 
-def exists(dataset: str, shell: Shell | None = None) -> bool:
+def exists(dataset: str, shell: Shell | None = None, *, bound_s: float = _ANSWER_S) -> bool:
     """Return whether a dataset exists. Raises as `ask`."""
+    arguments = ("list", "-H", "-o", "name", dataset)
     try:
-        ask("looking for a dataset", "zfs", "list", "-H", "-o", "name", dataset, shell=shell)
+        ask("looking for a dataset", "zfs", *arguments, bound_s=bound_s, shell=shell)
     except LeadlineError as error:
         if any("does not exist" in line for line in error.context):
             return False

@@ -57,6 +57,8 @@ _BUSY_S = 30.0
 _RETRY_S = 0.25
 # A pool on which a trial hung does not answer; it is asked once.
 _HUNG_S = 5.0
+# A host that another trial reached does so again within this time.
+_REACHED_S = 20.0
 # Limits a trial whose streams are short compared with their verification.
 _MOST_WALL = 6.0
 _OLDER = (
@@ -200,6 +202,8 @@ class _Streams:
 
         Raises LeadlineError; a stream that fails otherwise ends the invocations.
         """
+        if self._shell is not None:
+            self._shell.run(":", bound_s=_REACHED_S)  # a lost host ends the trial here
         for lane in self.lanes:
             self._destroy(lane.received)
         self.record_bytes = int(_value("recordsize", self.dataset.name))
@@ -415,8 +419,10 @@ class _Streams:
 
         A failure is no fault of the trial: the release of the target removes them as well.
         """
-        hung = self.invocations.status is TrialStatus.HUNG or (
-            self.invocations.status is TrialStatus.FAILED and not _answers(self.dataset.name)
+        status, receives = self.invocations.status, self.dataset.receives
+        hung = status is TrialStatus.HUNG or (
+            status is TrialStatus.FAILED
+            and not (_answers(self.dataset.name) and _answers(receives, self._shell))
         )
         bound_s = _HUNG_S if hung else _LEAST_BOUND_S
         for lane in self.lanes:
@@ -544,8 +550,14 @@ def _value(name: str, dataset: str, shell: Shell | None = None) -> str:
     return programs.ask("reading a property", "zfs", *arguments, shell=shell).strip()
 
 
-def _answers(dataset: str) -> bool:
+def _answers(dataset: str, shell: Shell | None = None) -> bool:
     """Whether ZFS answers about a dataset, even if it does not exist."""
+    if shell is not None:
+        try:
+            programs.exists(dataset, shell, bound_s=_HUNG_S)
+        except LeadlineError as error:
+            return error.kind is errors.ZFS_FAILED
+        return True
     path = programs.find("zfs") or "zfs"
     command = (path, "get", "-H", "-o", "value", "type", dataset)
     return programs.run(*command, bound_s=_HUNG_S)[0] is not None

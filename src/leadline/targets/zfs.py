@@ -458,6 +458,8 @@ class InDataset:
 # The entry of a journal for a dataset on another host: `receive_on:HOST:DATASET`.
 FAR = "receive_on:"
 _FAR_S = 60.0
+# A lost host is not waited for at length: `clean` can be repeated.
+_REACHED_S = 20.0
 # Ends the programs that still receive below the dataset $1, with the pipe in front of them.
 _END_RECEIVERS = """\
 for file in $(grep -ls -- "$1/[r]eceived" /proc/[0-9]*/cmdline); do
@@ -558,7 +560,7 @@ def remove_far_dataset(created: Created) -> tuple[str, ...]:
 def _remove_far(created: Created, shell: SshShell) -> tuple[str, ...]:
     _, name = split_host(created.path.removeprefix(FAR))
     try:
-        shell.run(_END_RECEIVERS, name, bound_s=_FAR_S)
+        shell.run(_END_RECEIVERS, name, bound_s=_REACHED_S)
         if problems := destroy(name, created.token, shell):
             return problems
         folder = str(mount_folder(created.token))
