@@ -25,7 +25,8 @@ from leadline.runner.events import StopRequest
 from leadline.runner.ports import Dataset, Job
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
-from tests.real.zfs_here import answers, pool_on_file
+from tests.real.ssh_hosts import SshHosts
+from tests.real.zfs_here import answers, left_here, pool_on_file
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.usefixtures("only_zfs")]
 Process = Callable[..., Ended]
@@ -56,11 +57,30 @@ sys.exit(status)
 """
 
 
+BETWEEN_HOSTS = """
+leadline: 1
+targets:
+  - {{target: "zfs:{pool}?receive_on=far:{other}&buffer=1M", name: ssh}}
+  - {{target: "zfs:{pool}?receive_on=far:{other}&via=tcp", name: tcp}}
+defaults: {{size: {size}, runtime: {runtime}}}
+repeats: 1
+workloads:
+  - {{name: streams, pattern: write, engine: zfs-stream, numjobs: 2}}
+"""
+
+
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if os.geteuid() != 0 or not shutil.which("zfs-fuse"):
         pytest.skip("needs root and zfs-fuse")
     with pool_on_file(tmp_path_factory.mktemp("zfs"), 1 << 30) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def other(pool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A pool for another host, which is an sshd of the test's own: one daemon has both pools."""
+    with pool_on_file(tmp_path_factory.mktemp("other"), 1 << 29) as name:
         yield name
 
 
@@ -148,6 +168,129 @@ def test_after_kill_9_the_stream_ends_by_itself_and_clean_removes_it(
     began = time.monotonic()
     assert process("clean").status == 0
     assert left_in(pool) == [], time.monotonic() - began
+
+
+def between_hosts(tmp_path: Path, pool: str, other: str, *, size: str, runtime: str) -> Path:
+    path = tmp_path / "between.yaml"
+    path.write_text(BETWEEN_HOSTS.format(pool=pool, other=other, size=size, runtime=runtime))
+    return path
+
+
+def test_streams_at_the_same_time_are_received_on_another_host(
+    process: Process, tmp_path: Path, pool: str, other: str, hosts: SshHosts
+) -> None:
+    hosts.start("far")
+    path = between_hosts(tmp_path, pool, other, size="16M", runtime="1s")
+    ended = process("run", path, "--format", "json")
+    assert ended.status in (0, 1), ended.err
+    run = Run(Path(json.loads(ended.out)["path"]))
+    assert {trial.record.status for trial in run.trials} == {TrialStatus.COMPLETED}
+    assert verify(run).ok
+    for trial in run.trials:
+        report = trial.zfs_stream
+        assert report is not None
+        route = report.record.route
+        assert route is not None
+        assert (route.host, route.via) == ("far", trial.record.target)
+        assert route.dataset.startswith(f"{other}/leadline-")
+        assert {len(round_.streams) for round_ in report.rounds} == {2}
+        assert report.bytes == sum(stream.bytes for stream in report.counted)
+        for stream in report.streams:
+            assert stream.difference == ""
+            assert stream.far is not None
+            assert stream.far.bytes == stream.bytes > 16 << 20
+            assert (stream.address is None) == (route.via == "ssh")
+        # Each stream has data of its own.
+        (first, second) = ({file.path for file in stream.files} for stream in report.streams[:2])
+        assert first == {"leadline.0.dat"}
+        assert second == {"leadline.1.dat"}
+        told = {row.metric: row.value for row in trial.measurements()}
+        assert told[Metric.BANDWIDTH] == report.bandwidth_bps
+    assert left_in(pool) == left_in(other) == []
+    assert left_here(tmp_path) == []
+    layers = json.loads(process("layers", run.id, "--format", "json").out)
+    told = [cell["stalls"] for cell in layers["cells"]]
+    assert [stalls["host"] for stalls in told] == ["far", "far"]
+    assert all(0 <= stalls["for_link_share"] <= 1 for stalls in told)
+
+
+def test_after_kill_9_nothing_is_left_on_either_host(
+    started: Callable[..., subprocess.Popen[str]],
+    process: Process,
+    tmp_path: Path,
+    pool: str,
+    other: str,
+    hosts: SshHosts,
+) -> None:
+    hosts.start("far")
+    child = started("run", between_hosts(tmp_path, pool, other, size="64M", runtime="60s"))
+    wait_for(lambda: programs_of(other), 120)
+    child.kill()
+    child.wait(30)
+    assert left_in(other)
+    assert process("clean").status == 0
+    assert programs_of(pool) == programs_of(other) == []
+    assert left_in(pool) == left_in(other) == []
+
+
+def test_a_host_that_is_lost_ends_the_stream_and_clean_removes_what_it_has(
+    started: Callable[..., subprocess.Popen[str]],
+    process: Process,
+    tmp_path: Path,
+    pool: str,
+    other: str,
+    hosts: SshHosts,
+) -> None:
+    port = hosts.start("far")
+    path = between_hosts(tmp_path, pool, other, size="64M", runtime="20s")
+    (by_ssh,) = (line for line in path.read_text().splitlines() if "name: ssh" in line)
+    path.write_text(path.read_text().replace(by_ssh, ""))
+    child = started("run", path)
+    wait_for(lambda: programs_of(other), 120)
+    hosts.stop("far")
+    _, err = child.communicate(timeout=240)
+    assert child.returncode in (1, 4), err
+    assert programs_of(pool) == []
+    assert left_in(pool) == []
+    hosts.start("far", port=port)
+    assert process("clean").status == 0
+    assert programs_of(other) == []
+    assert left_in(other) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "fact"),
+    [
+        ("receive_on=nobody:{other}", "host-unreachable", "nobody"),
+        ("receive_on=far:nopool", "target-invalid", "no pool 'nopool' of ZFS on the host far"),
+        ("receive_on=far:{other}/none", "target-invalid", "no dataset"),
+        ("receive_on=far:{other}&via=tcp&port={port}", "host-unreachable", "cannot listen"),
+        ("receive_on=far:{other}", "target-no-space", "on the host far"),
+    ],
+)
+def test_what_cannot_receive_is_refused_before_anything_is_made(
+    process: Process,
+    tmp_path: Path,
+    pool: str,
+    other: str,
+    hosts: SshHosts,
+    option: str,
+    code: str,
+    fact: str,
+) -> None:
+    port = hosts.start("far")
+    size = "480M" if code == "target-no-space" else "1M"
+    path = tmp_path / "refused.yaml"
+    target = f"zfs:{pool}?{option.format(other=other, port=port)}"
+    path.write_text(
+        f"leadline: 1\ntargets: ['{target}']\ndefaults: {{size: {size}, runtime: 1s}}\n"
+        "workloads: [{name: stream, pattern: write, engine: zfs-stream}]\n"
+    )
+    ended = process("run", path)
+    assert f"[{code}]" in ended.err
+    assert fact in ended.err
+    assert ended.status in (2, 3)
+    assert left_in(pool) == left_in(other) == []
 
 
 def test_a_byte_that_changes_behind_the_reception_is_found(

@@ -93,7 +93,9 @@ def describe(plan: Plan, power: Power | None = None) -> str:
         if cell.workload.own_data:
             what = workload_text(cell.workload)
         if cell.workload.streams:
-            what = f"zfs send | receive {format_size(cell.workload.phases[0].size)}"
+            (phase,) = cell.workload.phases
+            jobs = f" x {phase.numjobs}" if phase.numjobs > 1 else ""
+            what = f"zfs send | receive {format_size(phase.size)}{jobs}"
         duration = format_duration(cell.workload.duration_s)
         texts = (cell.target, cell.workload.name, cell.level, what, duration)
         rows.append(tuple(map(visible, texts)))

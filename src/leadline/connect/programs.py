@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
+from leadline.connect.shell import Shell
 from leadline.environment import CEPH, child_environment
 from leadline.errors import LeadlineError
 
@@ -108,21 +109,37 @@ def suspended_error(pool: str, context: Sequence[str] = ()) -> LeadlineError:
     )
 
 
-def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) -> str:
-    """Return the stdout of `zfs` or `zpool`; the dataset or pool is the last argument. Raises
-    LeadlineError: `zfs-missing`, `zfs-failed`, `zpool-unfit` for a suspended pool."""
-    path = find(program)
-    if path is None:
-        raise LeadlineError(
-            errors.ZFS_MISSING,
-            f"there is no {program!r} on this machine",
-            hint=f"install {GET_ZFS}",
-        )
+# Runs a program of administration in a shell whose path may lack its folder.
+WITH_PATH = 'PATH=$PATH:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; exec "$@"'
+
+
+def ask(
+    what: str,
+    program: str,
+    *arguments: str,
+    bound_s: float = _ANSWER_S,
+    shell: Shell | None = None,
+) -> str:
+    """Return the stdout of `zfs` or `zpool`, here or in the `shell` of another host; the dataset or
+    pool is the last argument. Raises LeadlineError: `zfs-missing`, `zfs-failed`, `zpool-unfit` for
+    a suspended pool here, and those of Shell.run."""
     pool = pool_of(arguments[-1])
-    status, out, err = run(
-        path, *arguments, bound_s=bound_s, should_abort=lambda: is_suspended(pool)
-    )
-    if status != 0 and is_suspended(pool):
+    if shell is not None:
+        result = shell.run(WITH_PATH, program, *arguments, bound_s=bound_s)
+        status: int | None = result.status
+        out, err = (part.decode("utf-8", "replace") for part in (result.stdout, result.stderr))
+    elif path := find(program):
+        status, out, err = run(
+            path, *arguments, bound_s=bound_s, should_abort=lambda: is_suspended(pool)
+        )
+    else:
+        status, out, err = _NOT_BEGUN, "", ""
+    where = f"on the {shell.name}" if shell else "on this machine"
+    if status == _NOT_BEGUN:
+        raise LeadlineError(
+            errors.ZFS_MISSING, f"there is no {program!r} {where}", hint=f"install {GET_ZFS}"
+        )
+    if status != 0 and shell is None and is_suspended(pool):
         raise suspended_error(pool, [what])
     if status is None:
         raise LeadlineError(
@@ -134,7 +151,7 @@ def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) ->
     if status and any(word in err for word in _NOT_RUNNING):
         raise LeadlineError(
             errors.ZFS_MISSING,
-            "the ZFS programs are installed, but no ZFS runs",
+            f"the ZFS programs are installed {where}, but no ZFS runs",
             context=lines[:2],
             hint="load the kernel's module (`modprobe zfs`), or start the daemon: `zfs-fuse`; "
             "both need root",
@@ -144,7 +161,7 @@ def ask(what: str, program: str, *arguments: str, bound_s: float = _ANSWER_S) ->
         usage = next((at for at, line in enumerate(lines) if line.startswith("usage:")), 3)
         raise LeadlineError(
             errors.ZFS_FAILED,
-            f"{what}: {program} ended with status {status}",
+            f"{what}{f' {where}' if shell else ''}: {program} ended with status {status}",
             context=lines[:usage][:3],
         )
     return out
@@ -155,37 +172,40 @@ def pool_of(name: str) -> str:
     return name.partition("/")[0].partition("@")[0]
 
 
-def properties(dataset: str) -> Mapping[str, str]:
+def properties(dataset: str, shell: Shell | None = None) -> Mapping[str, str]:
     """Return all properties of a dataset, sizes in bytes. Raises as `ask`."""
     arguments = ("get", "-Hp", "-o", "property,value", "all", dataset)
-    lines = ask("looking at a dataset", "zfs", *arguments).splitlines()
+    lines = ask("looking at a dataset", "zfs", *arguments, shell=shell).splitlines()
     rows = (line.split("\t") for line in lines)
     return {row[0]: row[1] for row in rows if len(row) >= 2}
 
 
-def local_property(name: str, dataset: str) -> str:
+def local_property(name: str, dataset: str, shell: Shell | None = None) -> str:
     """Return a user property set on the dataset itself; empty where unset or inherited. Raises as
     `ask`."""
     arguments = ("get", "-Hp", "-o", "value,source", name, dataset)
-    value, _, source = ask("looking at a dataset", "zfs", *arguments).strip().partition("\t")
+    answer = ask("looking at a dataset", "zfs", *arguments, shell=shell)
+    value, _, source = answer.strip().partition("\t")
     return value if source == "local" else ""
 
 
-def pool_properties(pool: str) -> Mapping[str, str]:
+def pool_properties(pool: str, shell: Shell | None = None) -> Mapping[str, str]:
     """Return all properties of a pool with its features; `zpool get` of old releases has no -H.
     Raises as `ask`."""
     found = {}
-    for line in ask("looking at a pool", "zpool", "get", "all", pool).splitlines()[1:]:
+    answer = ask("looking at a pool", "zpool", "get", "all", pool, shell=shell)
+    for line in answer.splitlines()[1:]:
         words = line.split()
         if len(words) >= 4 and words[0] == pool:
             found[words[1]] = " ".join(words[2:-1])
     return found
 
 
-def exists(dataset: str) -> bool:
+def exists(dataset: str, shell: Shell | None = None, *, bound_s: float = _ANSWER_S) -> bool:
     """Return whether a dataset exists. Raises as `ask`."""
+    arguments = ("list", "-H", "-o", "name", dataset)
     try:
-        ask("looking for a dataset", "zfs", "list", "-H", "-o", "name", dataset)
+        ask("looking for a dataset", "zfs", *arguments, bound_s=bound_s, shell=shell)
     except LeadlineError as error:
         if any("does not exist" in line for line in error.context):
             return False
@@ -193,8 +213,9 @@ def exists(dataset: str) -> bool:
     return True
 
 
-def pools() -> tuple[str, ...]:
+def pools(shell: Shell | None = None) -> tuple[str, ...]:
     """Return the names of the imported pools. Raises as `ask`."""
-    listed = ask("listing pools", "zpool", "list", "-H", "-o", "name").splitlines()
+    arguments = ("list", "-H", "-o", "name")
+    listed = ask("listing pools", "zpool", *arguments, shell=shell).splitlines()
     # zfs-fuse writes "no pools available" to stdout.
     return tuple(line.strip() for line in listed if line.strip() and " " not in line.strip())

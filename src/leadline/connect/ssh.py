@@ -290,6 +290,7 @@ def _end(master: subprocess.Popen[bytes], folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+_OWN_CONNECTION = ("ControlMaster=no", "ControlPath=none", "ClearAllForwardings=yes")
 _PAUSE_S = 0.5
 # A shorter attempt would only hide the cause of the previous failure.
 _TRY_S = 2.0
@@ -322,6 +323,21 @@ class SshShell:
 
     def close(self) -> None:
         self._connection.close()
+
+    def command(self, script: str, *arguments: str) -> tuple[str, ...]:
+        """Return the local command line that runs a script there, with stdin and stdout, through
+        the shared connection. Raises LeadlineError(`host-unreachable`)."""
+        try:
+            self._connection.require(time.monotonic() + _CONNECTED_S)
+        except Unreachable as error:
+            raise error.error(errors.HOST_UNREACHABLE) from error
+        return self._connection.command(script, *arguments)
+
+    def own_command(self, script: str, *arguments: str) -> tuple[str, ...]:
+        """As `command`, through a connection of its own: each has one thread that encrypts."""
+        return ssh_command(
+            self._connection.host, _OWN_CONNECTION, encode_command(script, *arguments)
+        )
 
     def run(
         self,

@@ -1,11 +1,17 @@
-"""A pipe of a bounded size between two programs that measures where it stalls.
+"""Pipes of a bounded size from senders to receivers that measure where they stall.
 
-    python -I -S bounded_pipe.py '{"send": [...], "receive": [...], ...}'
+    python -I -S bounded_pipe.py '{"streams": [{"send": [...], "receive": [...], ...}], ...}'
 
-runs the sender, the receiver, and behind them a command that makes what was received durable, and
-prints a JSON line for each sample and one, `end`, with the totals. It is a program of its own so
-that one process group holds all three, which a signal ends together, and imports nothing but the
-standard library.
+runs the senders and receivers of all streams at the same time, behind each a command that makes
+what was received durable, and prints a JSON line for each sample and one, `end`, with the totals of
+each stream. It is a program of its own so that one process group holds all of them, which a signal
+ends together, and imports nothing but the standard library.
+
+    python -I -S -c CODE '{"receive": [...], "sync": [...], ...}'
+
+is the same code at the other end of a connection: it gives what it reads from stdin, or from a TCP
+connection, to the receiver of one stream on its host. `receive` of the first form is then the
+command of ssh that runs it.
 
 It reports how long it waited for each side. Waiting includes no copying: all reads and writes are
 non-blocking, and the clock runs while there is nothing to read, or no free space.
@@ -15,10 +21,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hmac
 import json
 import os
+import secrets
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +41,11 @@ CHUNK_BYTES = 1 << 20
 # Exit statuses: one of the programs failed, a signal stopped them, one could not be started.
 FAILED, STOPPED, NOT_STARTED = 1, 130, 127
 _ENDING_S = 2.0
+# F_SETPIPE_SZ of fcntl.h; Python has the name since 3.10, and other hosts may be older.
+_SET_PIPE_SIZE = 1031
+# The other end of a connection answers within this time, and is connected to within that one.
+_READY_S, _CONNECTED_S = 60.0, 10.0
+_SECRET_BYTES = 32
 
 
 class Waited:
@@ -84,7 +98,7 @@ class Relay:
             os.set_blocking(end, False)
             # Refused beyond the user's share of such pages: a smaller pipe only costs turns.
             with contextlib.suppress(OSError):
-                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, CHUNK_BYTES)
+                fcntl.fcntl(end, _SET_PIPE_SIZE, CHUNK_BYTES)
         self._threads = [
             threading.Thread(target=self._side, args=(work, end), daemon=True)
             for work, end in ((self._fill, source), (self._drain, sink))
@@ -136,6 +150,8 @@ class Relay:
                     with self.for_sender:
                         ready.poll()
                     continue
+                except ConnectionError:
+                    return  # a stream that is cut is what its receiver refuses
                 if not count:
                     return
                 with self._changed:
@@ -176,7 +192,7 @@ class Relay:
                     self.written_bytes += count
                     self._changed.notify()
             self.drained_at = time.monotonic()
-        except BrokenPipeError:
+        except ConnectionError:
             with self._changed:
                 self.broken = True
                 self._changed.notify()
@@ -209,27 +225,27 @@ class Relay:
         }
 
 
-class Stream:
-    """One stream from a sender to a receiver: its processes, and the relay between them."""
+class Programs:
+    """The programs of all streams, which end together."""
 
     def __init__(self) -> None:
         self.stopped = False
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
 
-    def stop(self, number: int, frame: FrameType | None) -> None:
+    def stop(self, number: int = 0, frame: FrameType | None = None) -> None:
         self.stopped = True
         self.end()
 
     def end(self) -> None:
         """Terminate all programs, then kill them."""
-        for process in self.processes:
+        for process in self._processes:
             process.terminate()
         later = threading.Timer(_ENDING_S, self.kill)
         later.daemon = True
         later.start()
 
     def kill(self) -> None:
-        for process in self.processes:
+        for process in self._processes:
             process.kill()
 
     def start(
@@ -241,107 +257,342 @@ class Stream:
             stdout=subprocess.PIPE if writes else sys.stderr,
             bufsize=0,
         )
-        self.processes.append(process)
+        self._processes.append(process)
         if self.stopped:
             process.terminate()
         return process
 
+
+class Ending(Exception):
+    """A stream cannot begin, or ended without totals; its text is for the user."""
+
+
+class Receiving:
+    """The receiver of a stream on this host, or the command that runs it on another one."""
+
+    def __init__(self, programs: Programs, command: Sequence[str], via: str) -> None:
+        """`via` is `ssh` or `tcp` for another host, and empty for this one."""
+        self._programs, self._command, self._via = programs, command, via
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sink = -1
+        self.address: list[Any] = []
+
+    def connect(self) -> None:
+        """Start a receiver on another host and wait until it is ready. Raises Ending, OSError."""
+        if not self._via:
+            return
+        process = self.start()
+        secret = secrets.token_hex(_SECRET_BYTES // 2).encode()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if self._via == "tcp":
+            with contextlib.suppress(BrokenPipeError):  # its own message says why it has ended
+                process.stdin.write(secret)
+        ready = select.poll()
+        ready.register(process.stdout, select.POLLIN)
+        line = process.stdout.readline() if ready.poll(1000 * _READY_S) else b""
+        if not line:
+            raise Ending("ssh: the other end of the stream did not begin")
+        if self._via == "tcp":
+            self.address = json.loads(line)["ready"]
+            address, port = self.address
+            try:
+                connection = socket.create_connection((address, port), timeout=_CONNECTED_S)
+                connection.sendall(secret)
+            except OSError as error:
+                raise Ending(f"no TCP connection to {address} port {port}: {error}") from error
+            self._sink = connection.detach()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The process, which runs already on another host."""
+        if self._process is None:
+            self._process = self._programs.start(self._command, reads=True, writes=bool(self._via))
+        return self._process
+
+    def sink(self) -> int:
+        """A descriptor for what is to be received, whose end is that of the stream."""
+        if self._via == "tcp":
+            return self._sink
+        stdin = self.start().stdin
+        assert stdin is not None
+        found = os.dup(stdin.fileno())
+        stdin.close()
+        return found
+
+    def totals(self) -> dict[str, Any] | None:
+        """Totals of the pipe on the other host, after its end; None on this one, and where it
+        failed. Raises Ending."""
+        process = self.start()
+        if process.stdout is None:
+            return None
+        *_, last = [b"", *process.stdout.readlines()]
+        process.stdout.close()
+        if process.returncode == 0 and b'"end"' not in last:
+            raise Ending("ssh: the other end of the stream reported nothing")
+        return json.loads(last)["end"] if b'"end"' in last else None
+
+
+class Stream:
+    """One stream from a sender to a receiver: its processes, and the relay between them."""
+
+    def __init__(self, programs: Programs, receiving: Receiving) -> None:
+        self._programs = programs
+        self.receiving = receiving
+
     def run(
         self,
         send: Sequence[str],
-        receive: Sequence[str],
         sync: Sequence[str],
         *,
+        began: float,
         buffer_bytes: int,
         sample_s: float,
         report: Callable[[dict[str, float]], None],
     ) -> dict[str, Any]:
-        """The totals of the stream. Raises OSError if a program cannot be started."""
+        """The totals of the stream, from the time.monotonic() `began` on. Raises OSError if a
+        program cannot be started."""
         relay = Relay(buffer_bytes)
-        began_at, began = time.time(), time.monotonic()
-        receiver = self.start(receive, reads=True, writes=False)
-        sender = self.start(send, reads=False, writes=True)
+        receiver = self.receiving.start()
+        sender = self._programs.start(send, reads=False, writes=True)
         assert sender.stdout is not None
-        assert receiver.stdin is not None
-        source, sink = os.dup(sender.stdout.fileno()), os.dup(receiver.stdin.fileno())
+        source, sink = os.dup(sender.stdout.fileno()), self.receiving.sink()
         sender.stdout.close()
-        receiver.stdin.close()
-        relay.start(source, sink, began)
-        ended = select.poll()
-        ended.register(os.pidfd_open(receiver.pid), select.POLLIN)
-        due = sample_s
-        while not ended.poll(max(0.0, 1000 * (began + due - time.monotonic()))):
-            report(relay.sample())
-            due += sample_s
-        ended_at = time.monotonic()
-        stream_s = ended_at - began
-        receiver.wait()
-        if not relay.join(_ENDING_S) and receiver.returncode:
-            self.end()  # a sender that writes nothing does not notice that the receiver has gone
-        sender.wait()
-        relay.join(_ENDING_S)
+        totals = relayed(
+            relay, (source, sink), receiver, began, self._programs,
+            sender=sender, sync=sync, sample_s=sample_s, report=report,
+        )  # fmt: skip
+        far = self.receiving.totals()
+        if far is not None:
+            # What the other end did after its receiver had ended is no part of the stream.
+            after_s = min(far["seconds"] - far["stream_s"], totals["finishing_s"])
+            totals["stream_s"] = _rounded(totals["stream_s"] - after_s)
+            totals["finishing_s"] = _rounded(totals["finishing_s"] - after_s)
+            del far["statuses"]
+            totals["far"] = far
+        return totals
+
+
+def relayed(
+    relay: Relay,
+    ends: tuple[int, int],
+    receiver: subprocess.Popen[bytes],
+    began: float,
+    programs: Programs,
+    *,
+    sender: subprocess.Popen[bytes] | None = None,
+    sync: Sequence[str],
+    sample_s: float,
+    report: Callable[[dict[str, float]], None],
+) -> dict[str, Any]:
+    """Move a stream between two descriptors until its programs have ended; the totals."""
+    relay.start(*ends, began)
+    ended = select.poll()
+    ended.register(os.pidfd_open(receiver.pid), select.POLLIN)
+    due = sample_s
+    while not ended.poll(max(0.0, 1000 * (began + due - time.monotonic()))):
         report(relay.sample())
-        sync_status = 0
-        if sync and not receiver.returncode and not sender.returncode:
-            sync_status = self.start(sync, reads=False, writes=False).wait()
-        seconds = time.monotonic() - began
-        return {
-            "began_at": round(began_at, 3),
-            "bytes": relay.written_bytes,
-            "seconds": _rounded(seconds if sync else stream_s),
-            "stream_s": _rounded(stream_s),
-            "finishing_s": _rounded(max(0.0, ended_at - (relay.drained_at or ended_at))),
-            "most_buffered_bytes": relay.most_buffered_bytes,
-            "mean_buffered_bytes": round(relay.mean_buffered_bytes),
-            "relay_cpu_s": _rounded(relay.cpu_s),
-            "statuses": [sender.returncode, receiver.returncode, sync_status],
-            **relay.waits(),
-        }
+        due += sample_s
+    ended_at = time.monotonic()
+    stream_s = ended_at - began
+    receiver.wait()
+    if not relay.join(_ENDING_S) and receiver.returncode:
+        programs.end()  # a sender that writes nothing does not notice that the receiver has gone
+    status = sender.wait() if sender is not None else 0
+    relay.join(_ENDING_S)
+    report(relay.sample())
+    sync_status = 0
+    if sync and not receiver.returncode and not status:
+        sync_status = programs.start(sync, reads=False, writes=False).wait()
+    seconds = time.monotonic() - began
+    return {
+        "bytes": relay.written_bytes,
+        "seconds": _rounded(seconds if sync else stream_s),
+        "stream_s": _rounded(stream_s),
+        "finishing_s": _rounded(max(0.0, ended_at - (relay.drained_at or ended_at))),
+        "most_buffered_bytes": relay.most_buffered_bytes,
+        "mean_buffered_bytes": round(relay.mean_buffered_bytes),
+        "relay_cpu_s": _rounded(relay.cpu_s),
+        "statuses": [status, receiver.returncode, sync_status],
+        **relay.waits(),
+    }
 
 
 def _rounded(seconds: float) -> float:
     return round(seconds, 6)
 
 
+_PRINTING = threading.Lock()
+
+
 def _print_line(line: object) -> None:
-    sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
-    sys.stdout.flush()
+    with _PRINTING:
+        sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
 
 
 def _end(command: Sequence[str], status: int) -> str:
     """How a program ended: `zfs send ended by SIGKILL`."""
     how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-    return f"{' '.join([command[0].rpartition('/')[2], *command[1:2]])} ended {how}"
+    words = [command[0].rpartition("/")[2], *command[1:2]]
+    return f"{' '.join(words[:1] if words[0] == 'ssh' else words)} ended {how}"
+
+
+def _ends(asked: dict[str, Any], statuses: Sequence[int]) -> Sequence[str]:
+    """How the programs of a stream ended that failed. A program that was killed, for instance for
+    lack of memory, prints nothing itself; the other end of a connection has already done so."""
+    commands = (asked["send"], asked["receive"], asked["sync"])
+    quiet = (0, FAILED, NOT_STARTED) if asked.get("via") else (0,)
+    return [
+        _end(command, status)
+        for command, status in zip(commands, statuses, strict=True)
+        if status not in (quiet if command is asked["receive"] else (0,))
+    ]
+
+
+def send_all(asked: dict[str, Any], programs: Programs) -> int:
+    """Run all streams at the same time; the exit status. Raises OSError, Ending."""
+    streams = [
+        Stream(programs, Receiving(programs, one["receive"], one.get("via", "")))
+        for one in asked["streams"]
+    ]
+    # All start their other ends, then wait for them.
+    for stream, one in zip(streams, asked["streams"], strict=True):
+        if one.get("via"):
+            stream.receiving.start()
+    for stream in streams:
+        stream.receiving.connect()
+    began_at, began = time.time(), time.monotonic()
+    failed: list[Sequence[str]] = []
+    raised: list[OSError | Ending] = []
+
+    def run(stream: Stream, one: dict[str, Any]) -> None:
+        number = one["stream"]
+        try:
+            totals = stream.run(
+                one["send"],
+                one["sync"],
+                began=began,
+                buffer_bytes=asked["buffer_bytes"],
+                sample_s=asked["sample_s"],
+                report=lambda sample: _print_line({"stream": number, **sample}),
+            )
+        except (OSError, Ending) as error:
+            raised.append(error)
+            programs.end()
+            return
+        address = {"address": stream.receiving.address} if stream.receiving.address else {}
+        _print_line(
+            {"stream": number, "end": {"began_at": round(began_at, 3), **totals, **address}}
+        )
+        if any(totals["statuses"]):
+            failed.append(_ends(one, totals["statuses"]))
+            if len(streams) > 1:
+                programs.end()
+
+    threads = [
+        threading.Thread(target=run, args=pair)
+        for pair in zip(streams, asked["streams"], strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+    if programs.stopped:
+        return STOPPED
+    if failed and failed[0]:  # the other streams were ended for it
+        sys.stderr.write(f"{'; '.join(failed[0])}\n")
+    return FAILED if failed else 0
+
+
+def receive_one(asked: dict[str, Any], programs: Programs) -> int:
+    """Receive the stream of another host from stdin, or from a connection to a TCP `port`; the exit
+    status. Raises OSError, Ending."""
+    source = 0
+    if asked["port"] is None:
+        _print_line({"ready": []})
+    else:
+        source = _accept(asked["port"], programs).detach()
+    select.select([source], [], [])
+    began = time.monotonic()
+    receiver = programs.start(asked["receive"], reads=True, writes=False)
+    assert receiver.stdin is not None
+    sink = os.dup(receiver.stdin.fileno())
+    receiver.stdin.close()
+    relay = Relay(asked["buffer_bytes"])
+    totals = relayed(
+        relay, (source, sink), receiver, began, programs,
+        sync=asked["sync"], sample_s=asked["sample_s"], report=lambda sample: None,
+    )  # fmt: skip
+    _print_line({"end": totals})
+    _, status, sync_status = totals["statuses"]
+    ends = [_end(asked["receive"], status)] if status else []
+    ends += [_end(asked["sync"], sync_status)] if sync_status else []
+    if ends:
+        sys.stderr.write(f"{'; '.join(ends)}\n")
+    return FAILED if ends or programs.stopped else 0
+
+
+def _accept(port: int, programs: Programs) -> socket.socket:
+    """The connection of the other end, which knows the secret from stdin. It listens at the address
+    that ssh came to; when stdin ends, all ends. Raises OSError, Ending."""
+    secret = b""
+    while len(secret) < _SECRET_BYTES and (piece := os.read(0, _SECRET_BYTES - len(secret))):
+        secret += piece
+    # "CLIENT PORT SERVER PORT", of sshd.
+    words = os.environ.get("SSH_CONNECTION", "").split()
+    address = words[2] if len(words) == 4 else "UNKNOWN"
+    if address == "UNKNOWN" or len(secret) < _SECRET_BYTES:
+        raise Ending("the address of this host is unknown: sshd gives no SSH_CONNECTION")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        server = socket.create_server((address, port), family=family)
+    except OSError as error:
+        raise Ending(f"cannot listen at {address} port {port}: {error.strerror}") from error
+    with server:
+        _print_line({"ready": [address, server.getsockname()[1]]})
+        until = time.monotonic() + _READY_S
+        while (left_s := until - time.monotonic()) > 0:
+            server.settimeout(left_s)
+            connection, _ = server.accept()
+            connection.settimeout(_CONNECTED_S)
+            given = b""
+            with contextlib.suppress(OSError):
+                while piece := connection.recv(_SECRET_BYTES - len(given)):
+                    given += piece
+                    if len(given) == _SECRET_BYTES:
+                        break
+            if hmac.compare_digest(given, secret):
+                threading.Thread(target=_follow, args=(programs,), daemon=True).start()
+                return connection
+            connection.close()
+    raise Ending(f"nothing came to {address} port {port}")
+
+
+def _follow(programs: Programs) -> None:
+    """End with stdin, which is that of the connection by ssh."""
+    while os.read(0, 4096):
+        pass
+    programs.stop()
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit status; what was measured is on stdout."""
     asked = json.loads(arguments[0])
-    stream = Stream()
+    programs = Programs()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stream.stop)
+        signal.signal(number, programs.stop)
     try:
-        totals = stream.run(
-            asked["send"],
-            asked["receive"],
-            asked["sync"],
-            buffer_bytes=asked["buffer_bytes"],
-            sample_s=asked["sample_s"],
-            report=lambda sample: _print_line({"stream": asked["stream"], **sample}),
-        )
+        return (send_all if "streams" in asked else receive_one)(asked, programs)
+    except Ending as error:
+        programs.kill()
+        sys.stderr.write(f"{error}\n")
+        return STOPPED if programs.stopped else FAILED
     except OSError as error:
-        stream.kill()
+        programs.kill()
         sys.stderr.write(f"cannot be started: {error}\n")
         return NOT_STARTED
-    _print_line({"stream": asked["stream"], "end": totals})
-    if stream.stopped:
-        return STOPPED
-    commands = (asked["send"], asked["receive"], asked["sync"])
-    ends = [_end(*pair) for pair in zip(commands, totals["statuses"], strict=True) if pair[1]]
-    if ends:
-        # A program that was killed, for instance for lack of memory, prints nothing itself.
-        sys.stderr.write(f"{'; '.join(ends)}\n")
-    return FAILED if ends else 0
 
 
 if __name__ == "__main__":

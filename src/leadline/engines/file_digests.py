@@ -1,6 +1,6 @@
-"""Digests of all regular files below a folder.
+"""Digests of all regular files of the file system at a folder.
 
-    python -I -S file_digests.py FOLDER [NAME_TO_LEAVE_OUT...]
+    python -I -S file_digests.py FOLDER
 
 prints a JSON line for each file, in the order of the paths. It is a separate program, so that a
 file system that hangs blocks only a process that can be abandoned.
@@ -18,14 +18,13 @@ from pathlib import Path
 READ_BYTES = 1 << 20
 
 
-def files_below(folder: Path, without: Sequence[str]) -> Iterator[Path]:
-    """Regular files in the order of their paths, without the entries of the folder named in
-    `without`. Raises OSError for a folder that cannot be listed."""
+def files_below(folder: Path) -> Iterator[Path]:
+    """Regular files in the order of their paths, without those of other file systems. Raises
+    OSError for a folder that cannot be listed."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.name in without:
-            continue
         if entry.is_dir(follow_symlinks=False):
-            yield from files_below(Path(entry.path), ())
+            if not os.path.ismount(entry.path):
+                yield from files_below(Path(entry.path))
         elif entry.is_file(follow_symlinks=False):
             yield Path(entry.path)
 
@@ -42,10 +41,10 @@ def digest_of(path: Path) -> tuple[int, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    folder, *without = arguments
+    (folder,) = arguments
     reading = Path(folder)
     try:
-        for path in files_below(Path(folder), without):
+        for path in files_below(Path(folder)):
             reading = path
             size, digest = digest_of(path)
             line = {"path": str(path.relative_to(folder)), "bytes": size, "blake2b": digest}

@@ -22,6 +22,7 @@ from leadline.engines.outcome import (
     last_lines,
 )
 from leadline.engines.process import LADDER, Ended, LinkedStop, supervise
+from leadline.environment import CEPH
 from leadline.errors import LeadlineError
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, problem_from
@@ -79,10 +80,12 @@ class Invocations:
         runtime: Runtime | None = None,
         bound_s: float | None = None,
         counts: bool = True,
+        variables: Sequence[str] = CEPH,
     ) -> bool:
         """Run one invocation; True if the job goes on. Its stdout goes to `output` and `on_output`.
 
         `measured` makes it a command of the trial; a clean-up that does not count cannot fail it.
+        It gets these environment `variables`.
         """
         if not self.going:
             return False
@@ -116,6 +119,7 @@ class Invocations:
                 stop=runtime or self.stop,
                 on_output=take,
                 ladder=ladder,
+                variables=variables,
             )
         except OSError as error:
             raise LeadlineError(

@@ -93,10 +93,12 @@ def supervise(
     stop: StopRequest,
     on_output: Callable[[bytes], object],
     ladder: Sequence[tuple[signal.Signals, float]] = LADDER,
+    variables: Sequence[str] = CEPH,
 ) -> Ended:
     """Run `command` until it ends, is asked to stop, or has taken `bound_s` seconds.
 
-    `on_output` gets its stdout. Raises OSError if it cannot be started.
+    `on_output` gets its stdout; it gets these environment `variables`. Raises OSError if it cannot
+    be started.
     """
     began = time.monotonic()
     with stderr.open("wb") as errors_to:
@@ -106,7 +108,7 @@ def supervise(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors_to,
-            env=child_environment(*CEPH),
+            env=child_environment(*variables),
             start_new_session=True,  # Ctrl-C on the terminal reaches Leadline alone
         )
     waiting = _Waiting(process, on_output)

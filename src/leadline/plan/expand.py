@@ -409,9 +409,11 @@ def level_label(workload: models.Workload) -> str:
     """`qd32` for one job, `qd32x4` for four, `qd32x4-one-file` where they share a file; `c3-qd32`
     for three clients, `c3-qd32-rate500` for an open loop at that rate each, `c1-qd1-n3` with three
     neighbours, `c8` for the lifecycle of eight volumes, `conn8` for eight connections of
-    pgbench. The first phase represents the workload. Empty for a stream, which has no depth."""
+    pgbench, `streams4` for four ZFS streams. The first phase represents the workload. Empty for
+    a single stream, which has no depth."""
     if workload.streams:
-        return ""
+        jobs = workload.phases[0].numjobs
+        return f"streams{jobs}" if jobs > 1 else ""
     if workload.lifecycle:
         return f"c{workload.clients}" if workload.clients else ""
     phase = workload.phases[0]

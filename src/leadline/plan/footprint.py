@@ -39,8 +39,9 @@ class Footprint:
     where job k starts at k x size, and each client after the previous one. `job_file_bytes`: what
     the user's largest job file creates. `own_bytes`: what the largest benchmark program with its
     own data creates in a trial. `clients`: the highest number of load generators, 0 without
-    any. `streams`: a workload sends all data of the target and receives a copy. `limit_bps`: the
-    most bytes per second that the prefill may write there, by the guard's budget.
+    any. `streams`: a workload sends all data of the target and receives a copy. `source_bytes`:
+    what the datasets of the most streams at the same time hold. `limit_bps`: the most bytes per
+    second that the prefill may write there, by the guard's budget.
     """
 
     files: Mapping[str, int]
@@ -50,6 +51,7 @@ class Footprint:
     own_bytes: int = 0
     clients: int = 0
     streams: bool = False
+    source_bytes: int = 0
     limit_bps: float | None = None
 
     @property
@@ -63,8 +65,13 @@ class Footprint:
 
     @property
     def capacity_bytes(self) -> int:
-        """The largest size that a file system has to hold."""
-        return self.total_bytes * (2 if self.streams else 1)
+        """The largest size that a file system has to hold, with received copies."""
+        return self.sent_bytes + (self.total_bytes if self.streams else 0)
+
+    @property
+    def sent_bytes(self) -> int:
+        """The same without received copies."""
+        return self.total_bytes + self.source_bytes
 
 
 def target_footprint(plan: Plan, target: str) -> Footprint:
@@ -80,13 +87,15 @@ def target_footprint(plan: Plan, target: str) -> Footprint:
 
 def footprint_of(workloads: Iterable[Workload]) -> Footprint:
     files: dict[str, int] = {}
-    span = job_file_bytes = own_bytes = clients = 0
+    span = job_file_bytes = own_bytes = clients = source_bytes = 0
     writes = streams = False
     for workload in workloads:
         if workload.lifecycle:
             continue  # its trials write their own data
         writes = writes or workload.writes or workload.own_data
         streams = streams or workload.streams
+        if workload.streams and workload.phases[0].numjobs > 1:
+            source_bytes = max(source_bytes, workload.phases[0].stretch)
         clients = max(clients, workload.generators)
         if workload.job_file:
             job_file_bytes = max(job_file_bytes, workload.job_file.footprint_bytes)
@@ -108,6 +117,7 @@ def footprint_of(workloads: Iterable[Workload]) -> Footprint:
         writes=writes,
         clients=clients,
         streams=streams,
+        source_bytes=source_bytes,
     )
 
 
@@ -216,4 +226,5 @@ def _needed(part: Part, footprints: Sequence[Footprint]) -> int:
         case Part.EXT4:
             return int(total * _EXT4_SHARE) + _EXT4_MORE
         case Part.ZFS:
-            return int(total * _ZFS_SHARE) + _ZFS_MORE
+            sources = sum(footprint.source_bytes for footprint in footprints)
+            return int((total + sources) * _ZFS_SHARE) + _ZFS_MORE

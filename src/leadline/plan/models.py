@@ -129,9 +129,10 @@ class EngineChoice(StrEnum):
     where the target says so. `auto` is
     io_uring for depths that are a power of two (it rounds others up), else libaio. `rbd-bench` and
     `rados-bench` are Ceph's own tools. The latter is the engine of `rados:POOL`, and fio's `rados`
-    that of `rados:POOL?engine=fio`. `zfs-stream` sends a snapshot and receives a copy, on targets
-    of ZFS. `volume-lifecycle` makes, uses and removes volumes of a StorageClass. `pgbench` and
-    `sysbench` make their own data in each trial, in the file system of the target.
+    that of `rados:POOL?engine=fio`. `zfs-stream` sends snapshots and receives copies, on targets
+    of ZFS; its jobs are streams at the same time. `volume-lifecycle` makes, uses and removes
+    volumes of a StorageClass. `pgbench` and `sysbench` make their own data in each trial, in the
+    file system of the target.
     """
 
     AUTO = "auto"

@@ -20,6 +20,9 @@ from leadline.plan.target_url import (
 )
 from leadline.units import format_size
 
+# Each stream has two programs and, between hosts, a connection of its own.
+MOST_STREAMS = 32
+
 
 def stream_faults(workload: Workload) -> Iterator[str]:
     """Settings that a ZFS stream does not support, each as the end of a sentence; none for a
@@ -35,10 +38,12 @@ def stream_faults(workload: Workload) -> Iterator[str]:
         # An open loop has a default depth, which the next check would report.
         yield "has neither clients nor a rate"
         return
-    if phase.iodepth > 1 or phase.numjobs > 1:
-        yield "is one sender and one receiver: iodepth and numjobs have no meaning for it"
+    if phase.iodepth > 1:
+        yield "has no depth: numjobs is the number of streams at the same time"
+    if phase.numjobs > MOST_STREAMS:
+        yield f"has at most {MOST_STREAMS} streams at the same time (numjobs)"
     if phase.sharing is not None:
-        yield "has no jobs: sharing has no meaning for it"
+        yield "sends a dataset of its own in each stream: sharing has no meaning for it"
     if phase.fsync:
         yield "has no fsync: a stream is on disk when it has been received"
 

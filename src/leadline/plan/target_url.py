@@ -4,8 +4,8 @@ Targets are `dir:/path`, `device:/dev/x`, `rbd:POOL[/IMAGE]`, `rados:POOL`, `cep
 `zfs:POOL[/DATASET]`, `zvol:POOL[/DATASET]`, `storageclass:NAME`, `hosts:a,b:/path`, and
 `zfs+rbd:POOL` and `ext4+rbd:POOL` for new file systems on an RBD image. ZFS and targets on a
 cluster have options:
-`zfs:tank?recordsize=1M`, `rbd:POOL?data_pool=EC`, `rbd:POOL?hosts=a,b`, `rados:POOL?engine=fio`,
-`storageclass:fast?size=20Gi&count=3`.
+`zfs:tank?recordsize=1M`, `zfs:tank?receive_on=HOST:POOL`, `rbd:POOL?data_pool=EC`,
+`rbd:POOL?hosts=a,b`, `rados:POOL?engine=fio`, `storageclass:fast?size=20Gi&count=3`.
 """
 
 from __future__ import annotations
@@ -251,6 +251,29 @@ def _cores(text: str, runner: RunnerKind) -> float:
     return cores
 
 
+class Transport(StrEnum):
+    """What carries a ZFS stream to another host: a connection of ssh, or one of TCP."""
+
+    SSH = "ssh"
+    TCP = "tcp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiveOn:
+    """Where and how streams are received on another host: in `dataset` there, a pool or a dataset.
+    `port` is the first of those that TCP uses, 0 for free ones; `buffer_bytes` the size of the
+    buffer on each side."""
+
+    host: str
+    dataset: str
+    via: Transport
+    port: int
+    buffer_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.dataset}"
+
+
 class TargetKind(StrEnum):
     """Kinds of target that this version can drive."""
 
@@ -312,13 +335,19 @@ ZPOOL_OPTIONS = ("ashift", *VDEV_CLASSES)
 # zpoolprops(7), and SPA_MINDEVSIZE of the source.
 _ASHIFT = range(9, 17)
 _LEAST_VDEV = 64 << 20
+RECEIVE_ON = "receive_on"
+# The options of a stream to another host.
+_OF_STREAMS = (RECEIVE_ON, "via", "port", "buffer")
+# The buffer between a sender and a receiver, on each side.
+BUFFER_BYTES = 16 << 20
+_LEAST_BUFFER, _MOST_BUFFER = 64 << 10, 4 << 30
 # A lab's delay is an option of the target, since it is a condition of each trial.
 _OPTIONS: Mapping[TargetKind, tuple[str, ...]] = {
     TargetKind.RBD: (
         *("data_pool", "read_policy", "crush_location", *IMAGE_LAYOUT, *_IMAGE_PATH),
         *("shared", "hosts", "inter_zone_rtt"),
     ),
-    TargetKind.ZFS: DATASET_PROPERTIES,
+    TargetKind.ZFS: (*DATASET_PROPERTIES, *_OF_STREAMS),
     TargetKind.ZVOL: VOLUME_PROPERTIES,
     TargetKind.ZFS_ON_RBD: (
         *(*DATASET_PROPERTIES, *ZPOOL_OPTIONS),
@@ -339,6 +368,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "sync": ("standard", "always", "disabled"),
     "logbias": ("latency", "throughput"),
     "primarycache": ("all", "metadata", "none"),
+    "via": tuple(Transport),
     **CHOICES,
 }
 # What Ceph and the command lines of its tools both take as a name.
@@ -346,6 +376,7 @@ _CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
 # zfs(8) and zpool(8), without the blanks that they would take; a pool begins with a letter.
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*(?:/[A-Za-z0-9_.:-]+)*")
 _LONGEST_DATASET = 150
+_PORT, _MOST_PORT = re.compile(r"[1-9][0-9]{0,4}"), 65_535
 # zfsprops(7); the pool itself decides which of them it supports.
 _COMPRESSION = re.compile(
     r"on|off|lzjb|zle|lz4|gzip(-[1-9])?|zstd(-([1-9]|1[0-9]))?|zstd-fast(-[1-9]\d{0,3})?"
@@ -468,6 +499,20 @@ class TargetUrl:
         )
 
     @property
+    def receive_on(self) -> ReceiveOn | None:
+        """The other host that receives streams; None where they stay in the pool."""
+        if RECEIVE_ON not in self.options:
+            return None
+        host, dataset = split_host(self.options[RECEIVE_ON])
+        return ReceiveOn(
+            host=host,
+            dataset=dataset,
+            via=Transport(self.options.get("via", Transport.SSH)),
+            port=int(self.options.get("port", "0")),
+            buffer_bytes=parse_size(self.options.get("buffer", str(BUFFER_BYTES))),
+        )
+
+    @property
     def image_layout(self) -> Mapping[str, str]:
         """The layout of a new image, as options of `rbd create` in bytes."""
         found: dict[str, str] = {}
@@ -515,8 +560,7 @@ def parse_target_url(url: str) -> TargetUrl:
     elif kind is TargetKind.RADOS or kind.on_shared_image:
         _check_names(url, location, f"{kind.value}:POOL", most=1)
     elif kind.on_zfs:
-        named = _DATASET_NAME.fullmatch(location) and ".." not in location
-        if not named or len(location) > _LONGEST_DATASET:
+        if not is_dataset(location):
             raise ValueError(f"{url!r} is not {kind.value}:POOL or {kind.value}:POOL/DATASET")
     elif kind is TargetKind.STORAGE_CLASS:
         if not _OBJECT_NAME.fullmatch(location):
@@ -606,6 +650,7 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
         raise ValueError("fio's rbd engine cannot load an encrypted image: omit path=librbd")
     if found.keys() & set(_IMAGE_PATH) and (found.get("shared") == "yes" or "hosts" in found):
         raise ValueError("path and encryption are for an image of this machine: omit shared, hosts")
+    _check_receiver(found)
     if "hosts" in found:
         if found.get("engine") == "rados-bench":
             raise ValueError("rados bench is one process on this machine: omit engine or hosts")
@@ -625,6 +670,40 @@ def _parse_vdev(vdev_class: str, text: str, pool: str) -> Vdev:
     if size < _LEAST_VDEV:
         raise ValueError(f"{vdev_class} needs 64M at least, got {text[:40]!r}")
     return Vdev(vdev_class=vdev_class, pool=named or pool, size=size)
+
+
+def split_host(text: str) -> tuple[str, str]:
+    """Host and dataset of `[USER@]HOST:POOL[/DATASET]`. Raises ValueError for another form."""
+    # An IPv6 address has colons of its own, and so may a dataset.
+    host, _, dataset = text.partition("]:") if "[" in text else text.partition(":")
+    host += "]" if "[" in text else ""
+    check_hosts([host])
+    if not is_dataset(dataset):
+        raise ValueError(f"{text!r} is not HOST:POOL or HOST:POOL/DATASET")
+    return host, dataset
+
+
+def is_dataset(name: str) -> bool:
+    """Whether a text is a name of a pool or dataset, short enough for the names below it."""
+    fits = len(name) <= _LONGEST_DATASET and ".." not in name
+    return fits and _DATASET_NAME.fullmatch(name) is not None
+
+
+def _check_receiver(options: Mapping[str, str]) -> None:
+    """Raise ValueError for a receiver of streams that cannot be."""
+    for key in _OF_STREAMS:
+        if key in options and RECEIVE_ON not in options:
+            raise ValueError(f"{key} is of streams to another host: add {RECEIVE_ON}=HOST:POOL")
+    if RECEIVE_ON in options:
+        split_host(options[RECEIVE_ON])
+    if "port" in options:
+        if options.get("via") != Transport.TCP:
+            raise ValueError("port has an effect with via=tcp only")
+        if not _PORT.fullmatch(options["port"]) or int(options["port"]) > _MOST_PORT:
+            raise ValueError(f"port is a number from 1 to {_MOST_PORT}, got {options['port']!r}")
+    buffer = parse_size(options.get("buffer", str(BUFFER_BYTES)))
+    if not _LEAST_BUFFER <= buffer <= _MOST_BUFFER:
+        raise ValueError(f"buffer is a size from 64K to 4G, got {options['buffer']!r}")
 
 
 def _check_layout(options: Mapping[str, str]) -> None:

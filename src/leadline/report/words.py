@@ -226,7 +226,9 @@ def workload_text(workload: Workload) -> str:
     if workload.streams:
         size = format_size(sum(phase.size for phase in workload.phases))
         lasts = format_duration(workload.runtime_s)
-        return f"zfs send | zfs receive of {size}, whole streams for {lasts}{ramp}"
+        jobs = workload.phases[0].numjobs
+        each = f" each, {jobs} at the same time" if jobs > 1 else ""
+        return f"zfs send | zfs receive of {size}{each}, whole streams for {lasts}{ramp}"
     if workload.database:
         (phase,) = workload.phases
         connections = count_text(phase.numjobs, "connection")

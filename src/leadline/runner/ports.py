@@ -16,7 +16,7 @@ from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
-from leadline.plan.target_url import TargetKind, TargetUrl, VolumeSharing
+from leadline.plan.target_url import ReceiveOn, TargetKind, TargetUrl, VolumeSharing
 from leadline.runner.events import StopRequest
 
 if TYPE_CHECKING:
@@ -43,17 +43,37 @@ class Folder:
         return str(self.path)
 
 
+class CommandShell(Shell, Protocol):
+    """A shell of another host that programs here can use as well."""
+
+    def command(self, script: str, *arguments: str) -> tuple[str, ...]: ...
+
+    def own_command(self, script: str, *arguments: str) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """A dataset that Leadline made on another host, in which it receives streams as `wanted` says.
+    `version` is that of ZFS there."""
+
+    wanted: ReceiveOn
+    dataset: str
+    shell: CommandShell
+    version: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset(Folder):
     """A ZFS dataset that Leadline made, mounted at `path`: a folder to most engines. A received
-    stream is a child dataset and is destroyed with it."""
+    stream is a child dataset and is destroyed with it, unless another host is its `receiver`."""
 
     name: str
+    receiver: Receiver | None = None
 
     @property
-    def received(self) -> str:
-        """The dataset that receives streams."""
-        return f"{self.name}/received"
+    def receives(self) -> str:
+        """The dataset below which streams are received."""
+        return self.receiver.dataset if self.receiver else self.name
 
     def __str__(self) -> str:
         return f"zfs:{self.name}"

@@ -162,7 +162,9 @@ def trial_bound_s(workload: Workload, grace_s: float) -> float:
         bound_s += DRILL_BOUND_S
     if workload.own_data:
         bound_s += LEAST_BOUND_S
-    if workload.streams or workload.own_data:
+    if workload.streams:
+        bound_s += workload.phases[0].stretch / SLOWEST_BPS
+    if workload.own_data:
         bound_s += sum(phase.size for phase in workload.phases) / SLOWEST_BPS
     return bound_s
 

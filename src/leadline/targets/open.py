@@ -44,7 +44,7 @@ from leadline.targets.shared_image import (
     ZfsOnRbdTarget,
     remove_shared_image,
 )
-from leadline.targets.zfs import ZfsTarget, remove_dataset
+from leadline.targets.zfs import FAR, ZfsTarget, remove_dataset, remove_far_dataset
 from leadline.targets.zvol import ZvolTarget
 
 if TYPE_CHECKING:
@@ -268,6 +268,8 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
             return remove_leftover(plan.cluster(created.cluster), created)
         if created.path.startswith(HOSTS):
             return remove_from_host(created)
+        if created.path.startswith(FAR):
+            return remove_far_dataset(created)
         if created.path.startswith(ZFS):
             return remove_dataset(created)
         if created.path.startswith(SHARED):

@@ -22,6 +22,7 @@ from leadline.runner.ports import (
     RadosObjects,
     RadosPool,
     RbdImage,
+    Receiver,
     RemoteVolume,
     RemoteVolumes,
     Shape,
@@ -44,7 +45,9 @@ def preview_location(plan: Plan, target: Target) -> Location:
         case TargetKind.DIR | TargetKind.CEPHFS:
             return Folder(path=Path(url.location) / _OWN)
         case TargetKind.ZFS:
-            return Dataset(name=f"{url.location}/{_OWN}", path=mount_folder("TOKEN"))
+            return Dataset(
+                name=f"{url.location}/{_OWN}", path=mount_folder("TOKEN"), receiver=_receiver(url)
+            )
         case TargetKind.ZVOL:
             return Device(path=VOLUMES / url.location / _OWN)
         case TargetKind.EXT4_ON_RBD:
@@ -85,6 +88,14 @@ def preview_location(plan: Plan, target: Target) -> Location:
         settings=settings,
         hosts=_hosts(url, FOLDER_THERE),
     )
+
+
+def _receiver(url: TargetUrl) -> Receiver | None:
+    from leadline.connect.ssh import SshShell
+
+    if (wanted := url.receive_on) is None:
+        return None
+    return Receiver(wanted=wanted, dataset=f"{wanted.dataset}/{_OWN}", shell=SshShell(wanted.host))
 
 
 def _hosts(url: TargetUrl, folder: str) -> tuple[Host, ...]:

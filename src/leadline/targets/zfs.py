@@ -13,14 +13,17 @@ from pathlib import Path
 from leadline import errors
 from leadline.archive.records import CacheDrop, Created
 from leadline.connect import programs
+from leadline.connect.shell import Shell
+from leadline.connect.ssh import SshShell
+from leadline.engines.zfs_stream import try_route
 from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.plan.target_url import VOLUME_BLOCK
+from leadline.plan.target_url import VOLUME_BLOCK, ReceiveOn, split_host
 from leadline.probes.stacks import layers_of_path
 from leadline.probes.zfs import zfs_dumps
-from leadline.runner.ports import Dataset, Journal
+from leadline.runner.ports import Dataset, Journal, Receiver
 from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free
 from leadline.targets.file_system import OWNER_FILE, FileSystem
 from leadline.units import format_size
@@ -53,11 +56,13 @@ def name_in(parent: str, run: str, token: str) -> str:
     return f"{parent}/leadline-{word}-{token}"
 
 
-def require_known(wanted: Mapping[str, str], pool: str, where: list[str]) -> None:
+def require_known(
+    wanted: Mapping[str, str], pool: str, where: list[str], shell: Shell | None = None
+) -> None:
     """Raise LeadlineError(`target-unsuitable`) for a property or value that this ZFS or this pool
-    does not support."""
-    known = programs.properties(pool)
-    features = programs.pool_properties(pool)
+    does not support, here or in the `shell` of another host."""
+    known = programs.properties(pool, shell)
+    features = programs.pool_properties(pool, shell)
     release = (
         f"the pool has version {features.get('version', '-')}" if not _modern(features) else ""
     )
@@ -68,11 +73,12 @@ def require_known(wanted: Mapping[str, str], pool: str, where: list[str]) -> Non
     ]
     faults += _compression_faults(wanted.get("compression", "off"), features)
     record = wanted.get("recordsize") or wanted.get(VOLUME_BLOCK) or "0"
-    faults += _record_faults(int(record), features)
+    faults += _record_faults(int(record), features, module=shell is None)
     if faults:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
-            f"the pool {pool!r} does not support the target's options: {'; '.join(faults)}",
+            f"the pool {pool!r}{_there(shell)} does not support the target's options: "
+            + "; ".join(faults),
             context=[*where, *([release] if release else [])],
             hint="leave it out, or use a pool of a newer ZFS; `zpool upgrade` shows what a pool "
             "can support",
@@ -110,19 +116,26 @@ def _compression_faults(wanted: str, features: Mapping[str, str]) -> list[str]:
     return [f"it cannot do compression={wanted}"] if needed and not _has(needed, features) else []
 
 
-def _record_faults(wanted: int, features: Mapping[str, str]) -> list[str]:
+def _record_faults(wanted: int, features: Mapping[str, str], *, module: bool = True) -> list[str]:
+    """Faults of a record size; `module`: the parameters of this machine's module count."""
     if wanted <= _LARGEST_EVERYWHERE:
         return []
     if not _has("large_blocks", features):
         return [f"its records have {format_size(_LARGEST_EVERYWHERE)} at most"]
     with suppress(OSError, ValueError):
         most = int(_LARGEST_RECORD.read_text())
-        if wanted > most:
+        if module and wanted > most:
             return [f"the module's zfs_max_recordsize allows {format_size(most)} at most"]
     return []
 
 
-def create(name: str, owner: str, properties: Mapping[str, str], *options: str) -> None:
+def create(
+    name: str,
+    owner: str,
+    properties: Mapping[str, str],
+    *options: str,
+    shell: Shell | None = None,
+) -> None:
     """Create a dataset, or the volume that `options` describe, with the mark of its owner. Raises
     as `programs.ask`."""
     set_ = {
@@ -132,12 +145,12 @@ def create(name: str, owner: str, properties: Mapping[str, str], *options: str) 
         "com.sun:auto-snapshot": "false",
     }
     words = [word for key, value in set_.items() for word in ("-o", f"{key}={value}")]
-    programs.ask("making a dataset", "zfs", "create", *options, *words, name)
+    programs.ask("making a dataset", "zfs", "create", *options, *words, name, shell=shell)
 
 
-def require_set(name: str, wanted: Mapping[str, str]) -> None:
+def require_set(name: str, wanted: Mapping[str, str], shell: Shell | None = None) -> None:
     """Read properties back. Raises LeadlineError(`target-unsuitable`) for another value."""
-    found = programs.properties(name)
+    found = programs.properties(name, shell)
     other = [
         f"{key} is {found.get(key, 'unknown')} instead of {value}"
         for key, value in wanted.items()
@@ -146,7 +159,7 @@ def require_set(name: str, wanted: Mapping[str, str]) -> None:
     if other:
         raise LeadlineError(
             errors.TARGET_UNSUITABLE,
-            f"the dataset {name} has other properties: {'; '.join(other)}",
+            f"the dataset {name}{_there(shell)} has other properties: {'; '.join(other)}",
         )
 
 
@@ -165,9 +178,18 @@ def settle(name: str) -> None:
 class OwnDataset:
     """One dataset, from `make` to `destroy`."""
 
-    def __init__(self, *, name: str, path: Path, owner: str, wanted: Mapping[str, str]) -> None:
-        """`path` is the mount point, `owner` the mark `RUN TOKEN`, `wanted` properties to set."""
-        self.location = Dataset(name=name, path=path)
+    def __init__(
+        self,
+        *,
+        name: str,
+        path: Path,
+        owner: str,
+        wanted: Mapping[str, str],
+        receiver: Receiver | None = None,
+    ) -> None:
+        """`path` is the mount point, `owner` the mark `RUN TOKEN`, `wanted` properties to set,
+        `receiver` where another host receives its streams."""
+        self.location = Dataset(name=name, path=path, receiver=receiver)
         self._owner = owner
         self._wanted = wanted
         # The daemon of zfs-fuse, or the image below a pool, may not answer.
@@ -211,35 +233,38 @@ class OwnDataset:
         settle(self.name)
 
 
-def destroy(name: str, token: str) -> tuple[str, ...]:
-    """Destroy a dataset with the run's token, its snapshots, children and mount point.
+def destroy(name: str, token: str, shell: Shell | None = None) -> tuple[str, ...]:
+    """Destroy a dataset with the run's token, its snapshots, children and mount point, here or in
+    the `shell` of another host.
 
     Returns sentences about what failed.
     """
-    pool = name.partition("/")[0]
+    pool, there = name.partition("/")[0], _there(shell)
     try:
-        if pool not in programs.pools():
-            return (f"zfs:{name} could not be removed: the pool {pool} is not imported here",)
-        if programs.exists(name):
-            owner = programs.local_property(OWNER, name)
+        if pool not in programs.pools(shell):
+            where = there or " here"
+            return (f"zfs:{name} could not be removed: the pool {pool} is not imported{where}",)
+        if programs.exists(name, shell):
+            owner = programs.local_property(OWNER, name, shell)
             if not (owner.endswith(token) and name.endswith(f"-{token}")):
-                return (f"zfs:{name} carries the mark of another owner and was kept",)
-            _destroy(name)
-        return remove_mount_folder(token)
+                return (f"zfs:{name}{there} carries the mark of another owner and was kept",)
+            _destroy(name, shell)
+        return remove_mount_folder(token) if shell is None else ()
     except LeadlineError as error:
-        return (f"zfs:{name} could not be removed: {removal_error(error)}",)
+        return (f"zfs:{name}{there} could not be removed: {removal_error(error)}",)
 
 
-def _destroy(name: str) -> None:
+def _destroy(name: str, shell: Shell | None) -> None:
     """Destroy a dataset; retry while it is busy with a reception or an open file."""
     end = time.monotonic() + _BUSY_S
     while True:
         try:
             programs.ask(
-                "removing a dataset", "zfs", "destroy", "-r", name, bound_s=_DESTROYED_WITHIN_S
-            )
+                "removing a dataset", "zfs", "destroy", "-r", name,
+                bound_s=_DESTROYED_WITHIN_S, shell=shell,
+            )  # fmt: skip
         except LeadlineError as error:
-            if not programs.exists(name):
+            if not programs.exists(name, shell):
                 return
             busy = any("busy" in line for line in error.context)
             if not busy or time.monotonic() > end:
@@ -247,6 +272,10 @@ def _destroy(name: str) -> None:
             time.sleep(0.5)
         else:
             return
+
+
+def _there(shell: Shell | None) -> str:
+    return f" on the {shell.name}" if shell else ""
 
 
 def removal_error(error: LeadlineError) -> str:
@@ -295,6 +324,102 @@ def refuse_suspended_pool(pool: str, where: Sequence[str] = ()) -> None:
         raise programs.suspended_error(pool, where)
 
 
+def require_fit(
+    pool: str, where: list[str], note: Callable[[str], None], shell: Shell | None = None
+) -> None:
+    """Raise LeadlineError for a missing or read-only pool; `note` gets that one lacks a disk."""
+    if shell is None:
+        refuse_suspended_pool(pool, where)
+    there, imported = _there(shell), programs.pools(shell)
+    if pool not in imported:
+        raise LeadlineError(
+            errors.TARGET_INVALID,
+            f"there is no pool {pool!r} of ZFS{there}",
+            context=[*where, f"imported pools: {', '.join(imported) or 'none'}"],
+            hint="`zpool import` lists pools that can be imported",
+        )
+    found = programs.pool_properties(pool, shell)
+    health = found.get("health", "")
+    if health not in _FIT:
+        raise LeadlineError(
+            errors.ZPOOL_UNFIT,
+            f"the pool {pool!r}{there} is {health or 'in an unknown state'}",
+            context=where,
+            hint=f"`zpool status {pool}` shows the reason; after a repair "
+            f"`zpool clear {pool}` resumes it",
+        )
+    if found.get("readonly") == "on":
+        raise LeadlineError(
+            errors.ZPOOL_UNFIT,
+            f"the pool {pool!r}{there} is imported read-only",
+            context=where,
+            hint="export it and import it without readonly=on",
+        )
+    if health != "ONLINE":
+        note(
+            f"the pool {pool}{there} is {health}: it lacks a disk, and performs otherwise than a "
+            "complete pool"
+        )
+
+
+def require_parent(parent: str, where: list[str], shell: Shell | None = None) -> Mapping[str, str]:
+    """The properties of a dataset in which others can be made. Raises LeadlineError."""
+    there = _there(shell)
+    if not programs.exists(parent, shell):
+        raise LeadlineError(
+            errors.TARGET_INVALID,
+            f"there is no dataset {parent!r}{there}",
+            context=where,
+            hint=f"`zfs list -r {programs.pool_of(parent)}` lists those of the pool",
+        )
+    found = programs.properties(parent, shell)
+    if found.get("type") != "filesystem":
+        raise LeadlineError(
+            errors.TARGET_INVALID,
+            f"{parent!r}{there} is a ZFS {found.get('type', 'object')} and not a file system",
+            context=where,
+            hint="for a volume of yours write device:/dev/zvol/...; `zvol:` makes a new one",
+        )
+    if found.get("keystatus") == "unavailable":
+        raise LeadlineError(
+            errors.TARGET_READ_ONLY,
+            f"the dataset {parent!r}{there} is encrypted and its key is not loaded",
+            context=where,
+            hint=f"`zfs load-key {parent}`",
+        )
+    if found.get("readonly") == "on":
+        raise LeadlineError(
+            errors.TARGET_READ_ONLY,
+            f"the dataset {parent!r}{there} is read-only",
+            context=where,
+            hint="the dataset that Leadline makes in it would be read-only too",
+        )
+    return found
+
+
+def require_free_in(
+    parent: str,
+    needed_bytes: int,
+    claimed_bytes: int,
+    where: list[str],
+    *,
+    reason: str,
+    shell: Shell | None = None,
+) -> None:
+    """Check what the dataset's quotas leave, without a tenth of the pool. Raises
+    LeadlineError(`target-no-space`)."""
+    pool = programs.properties(programs.pool_of(parent), shell)
+    require_free(
+        f"{parent!r}{_there(shell)}",
+        free_bytes=int(programs.properties(parent, shell)["available"]),
+        needed_bytes=needed_bytes,
+        keep_bytes=int((int(pool["used"]) + int(pool["available"])) * KEEP_FREE_SHARE),
+        claimed_bytes=claimed_bytes,
+        context=where,
+        reason=reason,
+    )
+
+
 class InDataset:
     """A target in a dataset that the run made."""
 
@@ -331,6 +456,121 @@ class InDataset:
         return  # the dataset is destroyed with all its files
 
 
+# The entry of a journal for a dataset on another host: `receive_on:HOST:DATASET`.
+FAR = "receive_on:"
+_FAR_S = 60.0
+# A lost host is not waited for at length: `clean` can be repeated.
+_REACHED_S = 20.0
+# Ends the programs that still receive below the dataset $1, with the pipe in front of them.
+_END_RECEIVERS = """\
+for file in $(grep -ls -- "$1/[r]eceived" /proc/[0-9]*/cmdline); do
+    pid=${file#/proc/}
+    kill -KILL "${pid%/cmdline}"
+done
+exit 0
+"""
+_REMOVE_FOLDER = '[ ! -d "$1" ] || rmdir "$1"/received* 2>/dev/null; [ ! -d "$1" ] || rmdir "$1"'
+
+
+class FarDataset:
+    """The dataset on another host in which the streams of a target are received."""
+
+    def __init__(self, wanted: ReceiveOn, properties: Mapping[str, str], target: str) -> None:
+        """`properties` are to be set, as on the dataset that is sent."""
+        self._wanted = wanted
+        self._properties = properties
+        self._target = target
+        self._shell = SshShell(wanted.host)
+        self._version = ""
+        self._created: Created | None = None
+        self._journal: Journal | None = None
+
+    def inspect(self, footprint: Footprint, note: Callable[[str], None]) -> None:
+        """Raise LeadlineError for the first reason that forbids its use; nothing is made."""
+        where, shell, parent = [f"target {self._target!r}"], self._shell, self._wanted.dataset
+        if shell.run("id -u", bound_s=_FAR_S).text != "0":
+            raise LeadlineError(
+                errors.TARGET_READ_ONLY,
+                f"only root can receive a dataset and mount it on the {shell.name}",
+                context=where,
+                hint=f"name that user: receive_on=root@{self._wanted.host.rpartition('@')[2]}:"
+                f"{parent}",
+            )
+        require_fit(programs.pool_of(parent), where, note, shell)
+        require_known(self._properties, programs.pool_of(parent), where, shell)
+        found = require_parent(parent, where, shell)
+        require_free_in(
+            parent,
+            footprint.total_bytes * int(found.get("copies", "1")),
+            0,
+            where,
+            reason=" for what it receives",
+            shell=shell,
+        )
+        with suppress(LeadlineError):  # zfs-fuse and old releases have no such command
+            self._version = programs.ask("asking for the version", "zfs", "version", shell=shell)
+        try_route(self._receiver(parent))
+
+    def _receiver(self, dataset: str) -> Receiver:
+        version, *_ = [*self._version.splitlines(), ""]
+        return Receiver(
+            wanted=self._wanted, dataset=dataset, shell=self._shell, version=version.strip()
+        )
+
+    def make(self, run: str, journal: Journal) -> Receiver:
+        """Make the dataset, which is not mounted, unlike those received in it."""
+        token = secrets.token_hex(8)
+        name = name_in(self._wanted.dataset, run, token)
+        path = f"{FAR}{self._wanted.host}:{name}"
+        self._created = Created(target=self._target, path=path, token=token)
+        self._journal = journal
+        journal.note_created(self._created)
+        properties = {
+            **self._properties,
+            "mountpoint": str(mount_folder(token)),
+            "canmount": "off",
+        }
+        create(name, f"{run} {token}", properties, shell=self._shell)
+        require_set(name, self._properties, self._shell)
+        return self._receiver(name)
+
+    def release(self) -> tuple[str, ...]:
+        problems: tuple[str, ...] = ()
+        if self._created is not None:
+            problems = _remove_far(self._created, self._shell)
+            if not problems and self._journal is not None:
+                self._journal.note_removed(self._created)
+                self._created = None
+        self._shell.close()
+        return problems
+
+
+def remove_far_dataset(created: Created) -> tuple[str, ...]:
+    """Remove what a killed session left on another host; sentences about what failed."""
+    try:
+        host, _ = split_host(created.path.removeprefix(FAR))
+    except ValueError:
+        return (f"{created.path} names no host and was kept",)
+    shell = SshShell(host)
+    try:
+        return _remove_far(created, shell)
+    finally:
+        shell.close()
+
+
+def _remove_far(created: Created, shell: SshShell) -> tuple[str, ...]:
+    _, name = split_host(created.path.removeprefix(FAR))
+    try:
+        shell.run(_END_RECEIVERS, name, bound_s=_REACHED_S)
+        if problems := destroy(name, created.token, shell):
+            return problems
+        folder = str(mount_folder(created.token))
+        result = shell.run(_REMOVE_FOLDER, folder, bound_s=_FAR_S)
+    except LeadlineError as error:
+        return (f"{created.path} could not be removed: {error.fact}",)
+    return (f"{folder} on the {shell.name}: {result.error_line}",) if result.status else ()
+
+
 class InPool(LocalTarget):
     """A target that is made in an existing pool, and destroyed by its mark."""
 
@@ -339,6 +579,7 @@ class InPool(LocalTarget):
         self._parent = target.parsed.location
         self._pool = target.parsed.pool
         self._wanted = target.parsed.dataset_properties
+        self._receive_on = target.parsed.receive_on
         self._note = note
         self._noted = ""
         self._created: Created | None = None
@@ -349,30 +590,9 @@ class InPool(LocalTarget):
 
     def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
         where = [f"target {self.name!r}"]
-        self._refuse_unfit(where)
+        require_fit(self._pool, where, self._note_once)
         require_known(self._wanted, self._pool, where)
-        found = self._parent_properties(where)
-        if found.get("type") != "filesystem":
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"{self._parent!r} is a ZFS {found.get('type', 'object')} and not a file system",
-                context=where,
-                hint="for a volume of yours write device:/dev/zvol/...; `zvol:` makes a new one",
-            )
-        if found.get("keystatus") == "unavailable":
-            raise LeadlineError(
-                errors.TARGET_READ_ONLY,
-                f"the dataset {self._parent!r} is encrypted and its key is not loaded",
-                context=where,
-                hint=f"`zfs load-key {self._parent}`",
-            )
-        if found.get("readonly") == "on":
-            raise LeadlineError(
-                errors.TARGET_READ_ONLY,
-                f"the dataset {self._parent!r} is read-only",
-                context=where,
-                hint="the dataset that Leadline makes in it would be read-only too",
-            )
+        found = require_parent(self._parent, where)
         if os.geteuid() != 0:
             raise LeadlineError(
                 errors.TARGET_READ_ONLY,
@@ -381,70 +601,25 @@ class InPool(LocalTarget):
                 hint=f"run Leadline as root, or measure a folder of the dataset: "
                 f"dir:{found.get('mountpoint', '/path')}",
             )
-        self._require_free(footprint, claimed_bytes, int(found.get("copies", "1")), where)
+        require_free_in(
+            self._parent,
+            self._needed_bytes(footprint) * int(found.get("copies", "1")),
+            claimed_bytes,
+            where,
+            reason=" with a received copy" if self._receives(footprint) else "",
+        )
+
+    def _note_once(self, sentence: str) -> None:
+        if sentence != self._noted:
+            self._noted = sentence
+            self._note(f"{self.name}: {sentence}")
+
+    def _receives(self, footprint: Footprint) -> bool:
+        """Whether streams are received in this pool."""
+        return footprint.streams
 
     def _needed_bytes(self, footprint: Footprint) -> int:
         return footprint.capacity_bytes
-
-    def _refuse_unfit(self, where: list[str]) -> None:
-        """Raise LeadlineError for a missing or read-only pool; report one that lacks a disk."""
-        refuse_suspended_pool(self._pool, where)
-        imported = programs.pools()
-        if self._pool not in imported:
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"there is no pool {self._pool!r} of ZFS",
-                context=[*where, f"imported pools: {', '.join(imported) or 'none'}"],
-                hint="`zpool import` lists pools that can be imported",
-            )
-        found = programs.pool_properties(self._pool)
-        health = found.get("health", "")
-        if health not in _FIT:
-            raise LeadlineError(
-                errors.ZPOOL_UNFIT,
-                f"the pool {self._pool!r} is {health or 'in an unknown state'}",
-                context=where,
-                hint=f"`zpool status {self._pool}` shows the reason; after a repair "
-                f"`zpool clear {self._pool}` resumes it",
-            )
-        if found.get("readonly") == "on":
-            raise LeadlineError(
-                errors.ZPOOL_UNFIT,
-                f"the pool {self._pool!r} is imported read-only",
-                context=where,
-                hint="export it and import it without readonly=on",
-            )
-        if health != "ONLINE" and health != self._noted:
-            self._noted = health
-            self._note(
-                f"{self.name}: the pool {self._pool} is {health}: it lacks a disk, and performs "
-                "otherwise than a complete pool"
-            )
-
-    def _parent_properties(self, where: list[str]) -> dict[str, str]:
-        if not programs.exists(self._parent):
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"there is no dataset {self._parent!r}",
-                context=where,
-                hint=f"`zfs list -r {self._pool}` lists those of the pool",
-            )
-        return dict(programs.properties(self._parent))
-
-    def _require_free(
-        self, footprint: Footprint, claimed_bytes: int, copies: int, where: list[str]
-    ) -> None:
-        """Check what the dataset's quotas leave, without a tenth of the pool."""
-        pool = programs.properties(self._pool)
-        require_free(
-            repr(self._parent),
-            free_bytes=int(programs.properties(self._parent)["available"]),
-            needed_bytes=self._needed_bytes(footprint) * copies,
-            keep_bytes=int((int(pool["used"]) + int(pool["available"])) * KEEP_FREE_SHARE),
-            claimed_bytes=claimed_bytes,
-            context=where,
-            reason=" with a received copy" if footprint.streams else "",
-        )
 
     def _note_created(self, run: str, journal: Journal) -> Created:
         """Record a new dataset in the journal, before it is made."""
@@ -466,9 +641,22 @@ class InPool(LocalTarget):
 
 
 class ZfsTarget(InDataset, InPool):
-    """`zfs:POOL[/DATASET]?recordsize=...`."""
+    """`zfs:POOL[/DATASET]?recordsize=...&receive_on=HOST:POOL`."""
 
     _layers: tuple[Layer, ...] = ()
+    _far: FarDataset | None = None
+
+    def inspect(self, footprint: Footprint, *, prefill: bool, claimed_bytes: int = 0) -> None:
+        super().inspect(footprint, prefill=prefill, claimed_bytes=claimed_bytes)
+        if self._receive_on is not None:
+            self._far = self._far or FarDataset(self._receive_on, self._wanted, self.name)
+            self._far.inspect(footprint, self._note_once)
+
+    def _receives(self, footprint: Footprint) -> bool:
+        return footprint.streams and self._receive_on is None
+
+    def _needed_bytes(self, footprint: Footprint) -> int:
+        return footprint.capacity_bytes if self._receive_on is None else footprint.sent_bytes
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         created = self._note_created(run, journal)
@@ -477,9 +665,13 @@ class ZfsTarget(InDataset, InPool):
             path=mount_folder(created.token),
             owner=f"{run} {created.token}",
             wanted=self._wanted,
+            receiver=self._far.make(run, journal) if self._far else None,
         )
         self._dataset.make()
         self._layers = layers_of_path(self._dataset.location.path)
+
+    def release(self) -> tuple[str, ...]:
+        return (*(self._far.release() if self._far else ()), *super().release())
 
     def layers(self) -> tuple[Layer, ...]:
         return self._layers

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from leadline.audit.evidence import Place, TrialEvidence
-from leadline.audit.rules import client_saturated, exceeds_ceiling
+from leadline.audit.rules import client_saturated, client_straggles, exceeds_ceiling
 from leadline.formats.zfs.stream import parse_zfs_stream, stream_output
 from tests.conftest import ROOT
 
@@ -64,3 +64,37 @@ def test_exceeds_ceiling_fires_on_more_than_one_thread_receives(
     assert len(found) == fires
     if found:
         assert "one thread can receive" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fires"),
+    [((10.0, 10.0), False), ((9.5, 10.0), False), ((5.0, 10.0), True)],
+)
+def test_client_straggles_fires_on_a_stream_that_ended_early(
+    seconds: tuple[float, float], fires: bool
+) -> None:
+    record = json.loads((ROOT / "tests/recorded/zfs-stream/zfs-stream.json").read_bytes())
+    record["request"]["numjobs"] = 2
+    (stream, *_) = record["streams"]
+    streams = [
+        {**stream, "number": number, "counted": True, "seconds": each, "stream_s": each}
+        for number, each in enumerate(seconds, start=1)
+    ]
+    report = parse_zfs_stream(json.dumps({**record, "streams": streams}).encode())
+    trial = TrialEvidence(place=Place(), output=stream_output(report), windows={}, stream=report)
+    found = list(client_straggles.check.check(trial))
+    assert len(found) == fires
+    if found:
+        assert "ran together for 50%" in found[0].message
+
+
+def test_two_threads_receive_twice_as_much() -> None:
+    record = json.loads((ROOT / "tests/recorded/zfs-stream/zfs-stream.json").read_bytes())
+    record["request"]["numjobs"] = 2
+    (stream, *_) = record["streams"]
+    stream |= {"counted": True, "seconds": 10.0, "stream_s": 10.0, "bytes": 10 * 350 << 20}
+    streams = [{**stream, "number": number} for number in (1, 2)]
+    content = json.dumps({**record, "record_bytes": 512, "streams": streams}).encode()
+    report = parse_zfs_stream(content)
+    trial = TrialEvidence(place=Place(), output=stream_output(report), windows={}, stream=report)
+    assert list(exceeds_ceiling.check.check(trial)) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +34,13 @@ size, pause = int(sys.argv[1]), float(sys.argv[2])
 while sys.stdin.buffer.raw.read(size):
     time.sleep(pause)
 """
+# Passes its input on, 20 pieces a second.
+LINK = """
+import os, time
+while piece := os.read(0, 65536):
+    time.sleep(0.05)
+    os.write(1, piece)
+"""
 FAST = ["sh", "-c", "cat >/dev/null"]
 
 
@@ -46,14 +55,33 @@ def receiver(size: int, pause: float) -> list[str]:
 def relay(
     send: list[str], receive: list[str], sync: list[str] | None = None, buffer: int = BUFFER
 ) -> subprocess.Popen[bytes]:
+    one = {"stream": 1, "send": send, "receive": receive, "sync": sync or []}
+    return relay_all([one], buffer)
+
+
+def far_end(
+    receive: list[str], *, port: int | None = None, before: str = "", sync: list[str] | None = None
+) -> dict[str, Any]:
+    """What another host does, as a program of this one, behind the program `before`."""
     asked = {
-        "stream": 1,
-        "send": send,
         "receive": receive,
         "sync": sync or [],
-        "buffer_bytes": buffer,
+        "buffer_bytes": BUFFER,
         "sample_s": 0.05,
+        "port": port,
     }
+    code = Path(bounded_pipe.__file__).read_text()
+    far = [
+        *("env", "SSH_CONNECTION=127.0.0.1 1 127.0.0.1 22"),
+        *(sys.executable, "-I", "-S", "-c", code, json.dumps(asked)),
+    ]
+    if before:
+        far = ["sh", "-c", f'{before} | exec "$@"', "sh", *far]
+    return {"receive": far, "via": "ssh" if port is None else "tcp", "sync": []}
+
+
+def relay_all(streams: list[dict[str, Any]], buffer: int = BUFFER) -> subprocess.Popen[bytes]:
+    asked = {"streams": streams, "buffer_bytes": buffer, "sample_s": 0.05}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", bounded_pipe.__file__, json.dumps(asked)],
         stdout=subprocess.PIPE,
@@ -63,9 +91,18 @@ def relay(
 
 def told(process: subprocess.Popen[bytes]) -> tuple[int, list[Any], dict[str, Any]]:
     """Exit status, samples, totals."""
+    status, lines, ends = told_of_all(process)
+    return status, lines, ends[1]
+
+
+def told_of_all(
+    process: subprocess.Popen[bytes],
+) -> tuple[int, list[Any], dict[int, dict[str, Any]]]:
+    """Exit status, samples, and totals by the number of the stream."""
     out, _ = process.communicate(timeout=60)
     lines = [json.loads(line) for line in out.splitlines()]
-    return process.returncode, lines[:-1], lines[-1]["end"]
+    ends = {line["stream"]: line["end"] for line in lines if "end" in line}
+    return process.returncode, [line for line in lines if "end" not in line], ends
 
 
 @pytest.mark.parametrize("buffer", [4096, 300_001, 16 << 20])
@@ -199,3 +236,129 @@ def test_waiting_is_told_as_the_programs_themselves_saw_it() -> None:
     assert slow_sender["waited_for_sender_s"] > 2 * slow_sender["waited_for_receiver_s"]
     # All but those in which the kernel's own pipe, of 1 MiB, took what was there.
     assert slow_receiver["waited_for_receiver_s"] >= 0.5 * (40 - 4) * 0.05
+
+
+def test_streams_at_the_same_time_count_from_one_start(tmp_path: Path) -> None:
+    streams = [
+        {
+            "stream": number,
+            "send": sender(4 * number, 50_000, 0.1),
+            "receive": ["sh", "-c", f"cat >{tmp_path / str(number)}"],
+            "sync": [],
+        }
+        for number in (1, 2, 3)
+    ]
+    status, samples, ends = told_of_all(relay_all(streams))
+    assert status == 0
+    assert {number: end["bytes"] for number, end in ends.items()} == {
+        1: 200_000,
+        2: 400_000,
+        3: 600_000,
+    }
+    assert [(tmp_path / str(number)).stat().st_size for number in ends] == [
+        end["bytes"] for end in ends.values()
+    ]
+    assert len({end["began_at"] for end in ends.values()}) == 1
+    assert {one["stream"] for one in samples} == {1, 2, 3}
+
+
+def test_a_stream_that_fails_ends_the_others(tmp_path: Path) -> None:
+    fails = {"stream": 1, "send": ["sh", "-c", "echo half; exit 3"], "receive": FAST, "sync": []}
+    goes_on = {"stream": 2, "send": ["yes"], "receive": FAST, "sync": []}
+    process = relay_all([fails, goes_on])
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.FAILED
+    assert words == b"sh -c ended with status 3\n"
+
+
+@pytest.mark.parametrize("port", [None, 0])
+def test_the_other_end_measures_its_own_side(tmp_path: Path, port: int | None) -> None:
+    received = tmp_path / "received"
+    there = far_end(["sh", "-c", f"cat >{received}"], port=port, sync=["sleep", "0.5"])
+    send = sender(10, 100_000, 0.02)
+    status, _, ends = told_of_all(relay_all([{"stream": 1, "send": send, **there}]))
+    assert status == 0
+    (end,) = ends.values()
+    far = end["far"]
+    assert far["bytes"] == end["bytes"] == 1_000_000 == received.stat().st_size
+    # What makes it durable there is inside the time, and no part of the stream.
+    assert end["seconds"] - end["stream_s"] >= 0.5
+    assert far["seconds"] - far["stream_s"] >= 0.5
+    assert ("address" in end) == (port is not None)
+
+
+def test_of_a_slow_link_both_ends_tell() -> None:
+    link = f"{sys.executable} -c '{LINK}'"
+    there = far_end(FAST, before=link)
+    send = sender(24, 1 << 17, 0)
+    status, _, ends = told_of_all(relay_all([{"stream": 1, "send": send, **there}]))
+    assert status == 0
+    end = ends[1]
+    linked_s = min(end["waited_for_receiver_s"], end["far"]["waited_for_sender_s"])
+    assert linked_s > 2 * end["far"]["waited_for_receiver_s"]
+    assert linked_s > 0.5
+
+
+def test_of_a_slow_receiver_the_far_end_tells() -> None:
+    there = far_end(receiver(1 << 18, 0.05))
+    send = sender(40, 1 << 18, 0)
+    _, _, ends = told_of_all(relay_all([{"stream": 1, "send": send, **there}]))
+    far = ends[1]["far"]
+    assert far["waited_for_receiver_s"] + far["finishing_s"] > 2 * far["waited_for_sender_s"]
+
+
+@pytest.mark.parametrize("port", [None, 0])
+def test_a_far_receiver_that_fails_fails_the_whole(port: int | None) -> None:
+    there = far_end(["sh", "-c", "echo out of space >&2; exit 3"], port=port)
+    process = relay_all([{"stream": 1, "send": ["yes"], **there}])
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.FAILED
+    assert words.splitlines()[:2] == [b"out of space", b"sh -c ended with status 3"]
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = relay_all([{"stream": 1, "send": ["yes"], **far_end(FAST, port=port)}])
+        _, words = process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.FAILED
+    assert f"cannot listen at 127.0.0.1 port {port}: Address already in use" in words.decode()
+
+
+def test_a_stranger_at_the_port_is_turned_away() -> None:
+    command = far_end(["cat"], port=0)["receive"]
+    far = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert far.stdin is not None
+    assert far.stdout is not None
+    secret = b"s" * 32
+    far.stdin.write(secret)
+    far.stdin.flush()
+    address = tuple(json.loads(far.stdout.readline())["ready"])
+    with socket.create_connection(address) as stranger:
+        stranger.sendall(b"?" * 32 + b"not this")
+        stranger.settimeout(30)
+        with contextlib.suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+    with socket.create_connection(address) as known:
+        known.sendall(secret + b"this")
+    assert far.wait(60) == 0
+    assert far.stderr is not None
+    assert far.stderr.read() == b"this"
+    end = json.loads(far.stdout.read().splitlines()[-1])["end"]
+    assert end["bytes"] == 4
+    for stream in (far.stdin, far.stdout, far.stderr):
+        stream.close()
+
+
+@pytest.mark.parametrize("port", [None, 0])
+def test_a_signal_here_ends_the_other_end(tmp_path: Path, port: int | None) -> None:
+    ended = tmp_path / "ended"
+    there = far_end(["sh", "-c", f"cat >/dev/null; echo >{ended}"], port=port)
+    process = relay_all([{"stream": 1, "send": ["yes"], **there}])
+    assert process.stdout is not None
+    process.stdout.readline()  # it runs
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == bounded_pipe.STOPPED

@@ -16,7 +16,9 @@ def digests(*arguments: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, capture_output=True)
 
 
-def test_every_file_below_is_told_and_what_is_left_out_is_not(tmp_path: Path) -> None:
+def test_the_files_of_a_file_system_are_told_and_those_mounted_in_it_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     large = bytes(range(256)) * 8192 + b"end"
     (tmp_path / "sub" / "received").mkdir(parents=True)
     (tmp_path / "received").mkdir()
@@ -25,9 +27,10 @@ def test_every_file_below_is_told_and_what_is_left_out_is_not(tmp_path: Path) ->
     (tmp_path / "large").write_bytes(large)
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "link").symlink_to("large")
-    answer = digests(str(tmp_path), "received")
-    assert answer.returncode == 0
-    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    mounted = str(tmp_path / "received")
+    monkeypatch.setattr(file_digests.os.path, "ismount", lambda path: str(path) == mounted)
+    assert file_digests.main([str(tmp_path)]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["path"] for one in lines] == ["empty", "large", "sub/received/b"]
     assert [one["bytes"] for one in lines] == [0, len(large), 8]
     assert lines[1]["blake2b"] == hashlib.blake2b(large, digest_size=32).hexdigest()
@@ -44,7 +47,7 @@ def test_a_file_that_cannot_be_read_is_named(
 ) -> None:
     # The kernel answers reads at its beginning, which no process has, with EIO.
     unreadable = Path("/proc/self/mem")
-    monkeypatch.setattr(file_digests, "files_below", lambda folder, without: iter([unreadable]))
+    monkeypatch.setattr(file_digests, "files_below", lambda folder: iter([unreadable]))
     assert file_digests.main(["/proc/self"]) == 1
     told = capsys.readouterr()
     assert told.out == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,21 @@ import pytest
 from leadline.archive.records import TrialStatus
 from leadline.connect import programs
 from leadline.engines import zfs_stream
-from leadline.engines.zfs_stream import BUFFER_BYTES, ZfsStreamEngine
+from leadline.engines.zfs_stream import ZfsStreamEngine, try_route
 from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.formats.zfs.stream import parse_zfs_stream, read_stream_output, read_zfs_stream
 from leadline.plan.models import EngineChoice, Pattern, Workload
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import BUFFER_BYTES, ReceiveOn, TargetKind, Transport
 from leadline.runner.events import StopRequest
-from leadline.runner.ports import Dataset, Execution, Folder, Job
+from leadline.runner.ports import Dataset, Execution, Folder, Job, Receiver
+from tests.local_shell import LocalShell
 from tests.unit.engines.bench_doubles import Install, installer, workload
 
 STREAM = EngineChoice.ZFS_STREAM
 SIZE = 1 << 20
+# A stream begins with the name of its file.
+HEADER = 32
 # Snapshots and datasets are files in a folder; `odd` is what a test wants to go wrong.
 ZFS = """
 import os, pathlib, shutil, sys, time
@@ -31,7 +35,9 @@ here, odd = pathlib.Path({here!r}), {odd!r}
 verb, rest = sys.argv[1], sys.argv[2:]
 name = rest[-1]
 made = here / "made" / name.replace("/", ":")
-content, copy = here / "source" / "leadline.0.dat", here / "copy"
+below = name.partition("@")[0].split("/")[2:]
+(content, *_) = [*here.joinpath("source", *below).glob("leadline.*.dat"), None]
+copy = here.joinpath("copies", name.partition("@")[0].replace("/", ":"))
 def fail(words):
     print(f"cannot {{verb}} '{{name}}': {{words}}", file=sys.stderr)
     sys.exit(1)
@@ -45,20 +51,31 @@ elif verb == "send":
     if odd == "endless":
         while True:
             sys.stdout.buffer.write(bytes(65536))
-    sys.stdout.buffer.write(content.read_bytes())
+    sys.stdout.buffer.write(content.name.encode().ljust(32) + content.read_bytes())
 elif verb == "receive":
     if made.exists():
         fail("destination exists")
+    if odd == "old":
+        fail("stream has unsupported feature, feature flags = 24 (unsupported)")
     if odd == "full":
         sys.stdin.buffer.read(4096)
         fail("out of space")
     made.write_text("")
-    copy.mkdir()
+    copy.mkdir(parents=True)
     received = sys.stdin.buffer.read()
+    file = received[:32].decode().strip()
+    received = received[32:]
     if odd == "differs":
         received = received[:-1] + b"?"
-    (copy / "leadline.0.dat").write_bytes(received)
+    (copy / file).write_bytes(received)
     time.sleep(0.2)
+elif verb == "create":
+    made.write_text("")
+    here.joinpath("source", *below).mkdir()
+elif verb == "list" and not made.exists():
+    fail("dataset does not exist")
+elif verb == "set" and below:
+    made.write_text(rest[0].partition("=")[2])
 elif verb == "mount" and odd == "silent":
     (here / "silent").write_text("")
     fail("no answer")
@@ -71,11 +88,13 @@ elif verb == "destroy":
         (here / "was-busy").write_text("")
         fail("dataset is busy")
     made.unlink()
-    if "@" not in name:
+    if "@" not in name and "received" in name:
         shutil.rmtree(copy)
 elif verb == "get":
     guid = "2" if odd == "other-guid" and "/received@" in name else "1"
-    print({{"recordsize": "{record}", "guid": guid, "mountpoint": str(copy)}}[rest[-2]])
+    local = f"{{made.read_text()}}\\tlocal" if made.exists() else "-"
+    known = {{"recordsize": "{record}", "guid": guid, "mountpoint": str(copy)}}
+    print({{**known, "leadline:holds": local}}[rest[-2]])
 """
 
 
@@ -101,11 +120,12 @@ class Machine:
         runtime_s: float = 0.1,
         ramp_s: float = 0.0,
         size: int = SIZE,
+        numjobs: int = 1,
         bound_s: float = 30.0,
         stop: StopRequest | None = None,
     ) -> Execution:
         engine = ZfsStreamEngine()
-        work = stream(runtime_s=runtime_s, ramp_s=ramp_s, size=size)
+        work = stream(runtime_s=runtime_s, ramp_s=ramp_s, size=size, numjobs=numjobs)
         text = engine.job_text(work, self.dataset, 1)
         job = Job(text=text, location=self.dataset, bound_s=bound_s)
         return engine.execute(job, self.folder, stop or StopRequest(), lambda progress: None)
@@ -119,8 +139,17 @@ class Machine:
         return (self.root / "log").read_text().splitlines()
 
 
-def stream(*, runtime_s: float = 0.1, ramp_s: float = 0.0, size: int = SIZE) -> Workload:
-    made = workload(Pattern.WRITE, engine=STREAM, size=size, runtime_s=runtime_s, ramp_s=ramp_s)
+def stream(
+    *, runtime_s: float = 0.1, ramp_s: float = 0.0, size: int = SIZE, numjobs: int = 1
+) -> Workload:
+    made = workload(
+        *(Pattern.WRITE,),
+        engine=STREAM,
+        size=size,
+        numjobs=numjobs,
+        runtime_s=runtime_s,
+        ramp_s=ramp_s,
+    )
     (phase,) = made.phases
     return made.model_copy(update={"phases": (phase.model_copy(update={"iodepth": 1}),)})
 
@@ -138,7 +167,7 @@ def test_streams_are_whole_verified_and_removed(machine: Machine) -> None:
     report = read_zfs_stream(machine.folder)
     assert report is not None
     assert [one.counted for one in report.streams][:2] == [False, True]
-    assert all(one.bytes == SIZE for one in report.streams)
+    assert all(one.bytes == HEADER + SIZE for one in report.streams)
     # The receiver sleeps when it has all.
     assert all((one.finishing_s or 0.0) >= 0.2 for one in report.streams)
     assert all(one.relaying_s is not None for one in report.streams)
@@ -160,6 +189,108 @@ def test_streams_are_whole_verified_and_removed(machine: Machine) -> None:
     assert any(line.startswith("send tank/mine@") for line in machine.log)
 
 
+class FarShell(LocalShell):
+    """Another host, which is this machine."""
+
+    def command(self, script: str, *arguments: str) -> tuple[str, ...]:
+        return ("env", "SSH_CONNECTION=::1 1 127.0.0.1 22", "sh", "-c", script, "sh", *arguments)
+
+    own_command = command
+
+
+def test_streams_at_the_same_time_have_datasets_of_their_own(machine: Machine) -> None:
+    data = bytes(reversed(range(256))) * (SIZE >> 8)
+    (machine.root / "source" / "leadline.1.dat").write_bytes(data)
+    execution = machine.with_zfs().execute(runtime_s=0.3, numjobs=2)
+    assert execution.status is TrialStatus.COMPLETED, execution.problem
+    report = read_zfs_stream(machine.folder)
+    assert report is not None
+    assert [file.path for one in report.streams[:2] for file in one.files] == [
+        "leadline.0.dat",
+        "leadline.1.dat",
+    ]
+    digests = {one.files[0].received for one in report.streams}
+    assert len(digests) == 2
+    (first, *_) = report.rounds
+    assert first.bytes == 2 * (HEADER + SIZE)
+    assert report.bandwidth_bps == pytest.approx(report.bytes / report.seconds)
+    assert report.seconds < report.stream_seconds
+    assert "source-1" in report.streams[1].send[-1]
+    # The datasets that are sent stay for the next trial, which makes none.
+    assert machine.left == ["tank:mine:source-0", "tank:mine:source-1"]
+    assert machine.execute(numjobs=2).status is TrialStatus.COMPLETED
+    assert sum(line.startswith("create") for line in machine.log) == 2
+
+
+def test_of_several_streams_each_needs_its_data(machine: Machine) -> None:
+    execution = machine.with_zfs().execute(numjobs=2)
+    assert execution.problem is not None
+    assert execution.problem.code == "prefill-failed"
+
+
+@pytest.mark.parametrize("via", Transport)
+def test_another_host_receives_and_is_compared_there(machine: Machine, via: Transport) -> None:
+    wanted = ReceiveOn(host="far", dataset="pool", via=via, port=0, buffer_bytes=1 << 20)
+    shell = FarShell(machine.root, "host far")
+    receiver = Receiver(wanted=wanted, dataset="pool/mine", shell=shell, version="zfs-2.3")
+    machine.dataset = replace(machine.dataset, receiver=receiver)
+    machine.with_zfs()
+    try_route(receiver)
+    execution = machine.execute()
+    assert execution.status is TrialStatus.COMPLETED, execution.problem
+    assert "far" in execution.command
+    report = read_zfs_stream(machine.folder)
+    assert report is not None
+    route = report.record.route
+    assert route is not None
+    assert (route.host, route.dataset, route.via) == ("far", "pool/mine", via.value)
+    assert report.record.request.buffer_bytes == 1 << 20
+    (one, *_) = report.streams
+    assert one.far is not None
+    # The receiver there sleeps when it has all.
+    assert one.far.bytes == one.bytes
+    assert (one.far.finishing_s or 0.0) >= 0.2
+    assert one.for_receiver_s >= 0.2
+    assert (one.address is None) == (via is Transport.SSH)
+    assert one.receive == ("zfs", "receive", "-u", "pool/mine/received")
+    assert machine.left == []
+
+
+def test_a_far_host_that_refuses_the_stream_says_why(machine: Machine) -> None:
+    wanted = ReceiveOn(host="far", dataset="pool", via=Transport.SSH, port=0, buffer_bytes=1 << 20)
+    shell = FarShell(machine.root, "host far")
+    receiver = Receiver(wanted=wanted, dataset="pool/mine", shell=shell)
+    machine.dataset = replace(machine.dataset, receiver=receiver)
+    execution = machine.with_zfs("old").execute()
+    assert execution.problem is not None
+    assert execution.problem.code == "target-unsuitable"
+    assert "zpool upgrade" in str(execution.problem.hint)
+    assert machine.left == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("echo 'exec: python3: not found' >&2; exit 127", "program-missing", "python3"),
+        ("echo 'Connection refused' >&2; exit 255", "host-unreachable", "by ssh"),
+        ("exit 1", "host-unreachable", "no stream comes"),
+    ],
+)
+def test_a_route_that_carries_nothing_is_refused(
+    machine: Machine, command: str, code: str, words: str
+) -> None:
+    class Refusing(FarShell):
+        def own_command(self, script: str, *arguments: str) -> tuple[str, ...]:
+            return ("sh", "-c", command, "sh")
+
+    wanted = ReceiveOn(host="far", dataset="pool", via=Transport.SSH, port=0, buffer_bytes=1 << 20)
+    shell = Refusing(machine.root, "host far")
+    with pytest.raises(LeadlineError) as told:
+        try_route(Receiver(wanted=wanted, dataset="pool", shell=shell))
+    assert told.value.kind.code == code
+    assert words in told.value.fact
+
+
 def test_large_records_are_sent_as_they_are(machine: Machine) -> None:
     machine.with_zfs(record=1 << 20).execute()
     assert any(line.startswith("send -L tank/mine@") for line in machine.log)
@@ -173,7 +304,7 @@ def test_a_dataset_that_is_busy_for_a_while_is_destroyed_then(machine: Machine) 
 
 def test_what_an_earlier_trial_left_is_no_obstacle(machine: Machine) -> None:
     (machine.root / "made" / "tank:mine:received").write_text("")
-    (machine.root / "copy").mkdir()
+    (machine.root / "copies" / "tank:mine:received").mkdir(parents=True)
     assert machine.with_zfs().execute().status is TrialStatus.COMPLETED
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
+from leadline.plan.footprint import target_footprint
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
 from leadline.runner.prefill import SLOWEST_BPS
@@ -88,9 +89,10 @@ def test_a_target_that_is_not_there_and_one_without_work_are_faults(tmp_path: Pa
     [
         ("pattern: read", "`pattern: write` and nothing else"),
         ("phases: [{pattern: write}, {pattern: read}]", "`pattern: write` and nothing else"),
-        ("pattern: write, iodepth: 4", "iodepth and numjobs have no meaning"),
-        ("pattern: write, numjobs: 2", "iodepth and numjobs have no meaning"),
-        ("pattern: write, levels: [{iodepth: 1}, {iodepth: 2}]", "iodepth and numjobs"),
+        ("pattern: write, iodepth: 4", "has no depth: numjobs is the number of streams"),
+        ("pattern: write, numjobs: 33", "at most 32 streams at the same time"),
+        ("pattern: write, levels: [{iodepth: 1}, {iodepth: 2}]", "has no depth"),
+        ("pattern: write, numjobs: 2, sharing: one-file", "sharing has no meaning"),
         ("pattern: write, fsync: 1", "has no fsync"),
         ("pattern: write, clients: 2", "neither clients nor a rate"),
         ("pattern: write, levels: [{rate: 10, iodepth: 1}]", "neither clients nor a rate"),
@@ -100,6 +102,23 @@ def test_what_a_stream_has_no_use_for_is_a_fault(tmp_path: Path, settings: str, 
     told = faults(tmp_path, f"  - {{name: a, engine: zfs-stream, {settings}}}\n")
     assert words in told
     assert "workloads[0]" in told
+
+
+def test_streams_at_the_same_time_are_a_level_and_need_data_of_their_own(tmp_path: Path) -> None:
+    plan = load(
+        tmp_path,
+        "  - {name: a, engine: zfs-stream, pattern: write, size: 64M, "
+        "levels: [{numjobs: 1}, {numjobs: 4}]}\n",
+        targets="targets: ['zfs:tank']",
+    )
+    assert [cell.level for cell in plan.cells] == ["", "streams4"]
+    needs = target_footprint(plan, "zfs:tank")
+    assert sorted(needs.files) == [f"leadline.{job}.dat" for job in range(4)]
+    # The data of the prefill, that of the four datasets, and what they receive.
+    assert needs.sent_bytes == 2 * 4 * (64 << 20)
+    assert needs.capacity_bytes == 3 * 4 * (64 << 20)
+    one, four = (trial_bound_s(cell.workload, 0.0) for cell in plan.cells)
+    assert four - one == pytest.approx(3 * (64 << 20) / SLOWEST_BPS)
 
 
 def test_a_stream_is_never_cut_so_that_its_size_is_in_the_bound(tmp_path: Path) -> None:

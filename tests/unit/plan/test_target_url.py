@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.plan.target_url import TargetKind, Vdev, parse_target_url
+from leadline.plan.target_url import TargetKind, Transport, Vdev, parse_target_url
 
 
 @pytest.mark.parametrize(
@@ -172,3 +172,43 @@ def test_what_a_pool_on_an_image_cannot_have_is_refused(options: str, said: str)
 def test_what_is_no_volume_is_refused(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_target_url(url)
+
+
+def test_streams_are_received_on_another_host() -> None:
+    url = parse_target_url(
+        "zfs:tank?recordsize=1M&receive_on=me@[fd00::1]:backup/a:b&via=tcp&port=9090&buffer=128M"
+    )
+    wanted = url.receive_on
+    assert wanted is not None
+    assert (wanted.host, wanted.dataset) == ("me@[fd00::1]", "backup/a:b")
+    assert (wanted.via, wanted.port, wanted.buffer_bytes) == (Transport.TCP, 9090, 128 << 20)
+    assert str(wanted) == "me@[fd00::1]:backup/a:b"
+    assert url.dataset_properties == {"recordsize": "1048576"}
+    plain = parse_target_url("zfs:tank?receive_on=b:pool").receive_on
+    assert plain is not None
+    assert (plain.via, plain.port, plain.buffer_bytes) == (Transport.SSH, 0, 16 << 20)
+    assert parse_target_url("zfs:tank").receive_on is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("receive_on=b", "is not HOST:POOL"),
+        ("receive_on=b:", "is not HOST:POOL"),
+        ("receive_on=b:/path", "is not HOST:POOL"),
+        ("receive_on=b:po ol", "is not HOST:POOL"),
+        ("receive_on=-oProxyCommand=x:pool", "is no name of a host"),
+        ("receive_on=:pool", "is no name of a host"),
+        ("via=tcp", "add receive_on=HOST:POOL"),
+        ("buffer=1M", "add receive_on=HOST:POOL"),
+        ("receive_on=b:pool&via=rsh", "via is ssh or tcp"),
+        ("receive_on=b:pool&port=9090", "with via=tcp only"),
+        ("receive_on=b:pool&via=tcp&port=70000", "port is a number from 1 to 65535"),
+        ("receive_on=b:pool&via=tcp&port=0", "port is a number from 1 to 65535"),
+        ("receive_on=b:pool&buffer=1K", "buffer is a size from 64K to 4G"),
+        ("receive_on=b:pool&buffer=8G", "buffer is a size from 64K to 4G"),
+    ],
+)
+def test_what_cannot_receive_streams_is_refused(options: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_target_url(f"zfs:tank?{options}")

@@ -12,6 +12,7 @@ import pytest
 from leadline import errors
 from leadline.archive.records import Created
 from leadline.connect import programs
+from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
@@ -373,3 +374,100 @@ def test_without_programs_the_packages_are_named(monkeypatch: pytest.MonkeyPatch
     error = refused("zfs:tank")
     assert error.kind is errors.ZFS_MISSING
     assert "zfs-fuse" in (error.hint or "")
+
+
+class FarHost:
+    """Another host with the pool `tank` as `Played` has it; `user` is the one of ssh."""
+
+    def __init__(self, zfs: Played, user: str = "0") -> None:
+        self.name = "host backup"
+        self.scripts: list[tuple[str, ...]] = []
+        self.closed = False
+        self._zfs, self._user = zfs, user
+
+    def run(self, script: str, *arguments: str, bound_s: float, **more: object) -> CommandResult:
+        self.scripts.append((script, *arguments))
+        if script == "id -u":
+            return CommandResult(stdout=self._user.encode(), stderr=b"", status=0)
+        if script != programs.WITH_PATH or arguments[1:] == ("version",):
+            return CommandResult(stdout=b"", stderr=b"", status=0)
+        status, out, err = self._zfs(*arguments, bound_s=bound_s)
+        return CommandResult(stdout=out.encode(), stderr=err.encode(), status=status or 0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def far(played: Played, monkeypatch: pytest.MonkeyPatch) -> FarHost:
+    host = FarHost(Played())
+    monkeypatch.setattr(dataset, "SshShell", lambda name: host)
+    monkeypatch.setattr(dataset, "try_route", lambda receiver: None)
+    return host
+
+
+RECEIVED = "zfs:tank?receive_on=backup:tank/user"
+
+
+@pytest.mark.parametrize(
+    ("change", "url", "code", "words"),
+    [
+        ({}, "zfs:tank?receive_on=backup:vault", "target-invalid", "no pool 'vault'"),
+        ({}, "zfs:tank?receive_on=backup:tank/no", "target-invalid", "no dataset 'tank/no'"),
+        ({"health": "FAULTED"}, RECEIVED, "zpool-unfit", "'tank' on the host backup is FAULTED"),
+        ({"readonly": "on"}, RECEIVED, "zpool-unfit", "imported read-only"),
+        (
+            {"feature@large_blocks": "disabled"},
+            f"{RECEIVED}&recordsize=1M",
+            "target-unsuitable",
+            "the pool 'tank' on the host backup does not support",
+        ),
+    ],
+)
+def test_a_receiving_pool_is_held_to_the_same_as_one_here(
+    far: FarHost, change: dict[str, str], url: str, code: str, words: str
+) -> None:
+    far._zfs.pool |= change
+    error = refused(url, footprint(streams=True))
+    assert error.kind.code == code
+    assert words in error.fact
+    assert "on the host backup" in error.fact
+
+
+def test_another_host_needs_room_for_one_copy_and_this_one_for_none(far: FarHost) -> None:
+    needs = footprint(600 << 20, streams=True)
+    assert "with a received copy" in str(refused("zfs:tank", needs))
+    inspected(RECEIVED, needs)
+    far._zfs.datasets["tank/user"]["available"] = str(500 << 20)
+    error = refused(RECEIVED, needs)
+    assert error.kind is errors.TARGET_NO_SPACE
+    assert "'tank/user' on the host backup" in error.fact
+    assert "for what it receives" in error.fact
+
+
+def test_only_root_receives_on_another_host(far: FarHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    far._user = "1000"
+    error = refused(RECEIVED, footprint(streams=True))
+    assert error.kind is errors.TARGET_READ_ONLY
+    assert "receive_on=root@backup:tank/user" in str(error.hint)
+
+
+def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: FarHost) -> None:
+    name = "tank/user/leadline-run-abc"
+    far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run abc"}
+    created = Created(target="t", path=f"receive_on:backup:{name}", token="abc")
+    assert dataset.remove_far_dataset(created) == ()
+    assert name not in far._zfs.datasets
+    # What still receives is ended first.
+    assert far.scripts[0][1:] == (name,)
+    assert "kill -KILL" in far.scripts[0][0]
+    assert far.closed
+
+    far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run other"}
+    (problem,) = dataset.remove_far_dataset(created)
+    assert "on the host backup carries the mark of another owner" in problem
+    assert name in far._zfs.datasets
+    (problem,) = dataset.remove_far_dataset(
+        Created(target="t", path="receive_on:-o:tank", token="abc")
+    )
+    assert "names no host" in problem

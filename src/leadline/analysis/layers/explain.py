@@ -71,16 +71,19 @@ class Little:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
-    """Shares of the measured seconds of a stream. The pipe between both ends waited for the
+    """Shares of the measured seconds of streams. The pipe between both ends waited for the
     receiver to read or to end (`for_receiver_share`), or for the sender (`for_sender_share`). Its
-    buffer was full (`full_share`) or empty (`empty_share`). `slower` is `sender`, `receiver` or
-    empty."""
+    buffer was full (`full_share`) or empty (`empty_share`), that of the sender's host where the
+    receiver is on another `host`; both pipes waited for the link between them then
+    (`for_link_share`, else None). `slower` is `sender`, `link`, `receiver` or empty."""
 
     for_receiver_share: float
     for_sender_share: float
+    for_link_share: float | None
     full_share: float
     empty_share: float
     slower: str
+    host: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,24 +173,26 @@ def _sized_layer(layers: Sequence[LayerFlow], place: int, op: Op) -> int | None:
 
 
 def find_stalls(report: StreamReport) -> Stalls:
-    """Return how long the pipe of a stream waited for each of its ends."""
-    counted, whole_s = report.counted, report.seconds
-    finishing_s = sum(stream.finishing_s or 0.0 for stream in counted)
-    waited_s = sum(stream.waited_for_receiver_s for stream in counted)
-    receiver = (waited_s + finishing_s) / whole_s
-    sender = sum(stream.waited_for_sender_s for stream in counted) / whole_s
-    pipe = report.relaying_share or 0.0
-    slower = ""
-    if receiver > max(_MOST_OF_TIME, _SLOWER * max(sender, pipe)):
-        slower = "receiver"
-    elif sender > max(_MOST_OF_TIME, _SLOWER * max(receiver, pipe)):
-        slower = "sender"
+    """Return how long the pipes of streams waited for sender, link and receiver."""
+    counted, whole_s = report.counted, report.stream_seconds
+    links = [stream.for_link_s for stream in counted if stream.for_link_s is not None]
+    shares = {
+        "receiver": sum(stream.for_receiver_s for stream in counted) / whole_s,
+        "sender": sum(stream.waited_for_sender_s for stream in counted) / whole_s,
+        "link": sum(links) / whole_s,
+        "pipe": report.relaying_share or 0.0,
+    }
+    first, second = sorted(shares, key=lambda name: shares[name], reverse=True)[:2]
+    clear = shares[first] > max(_MOST_OF_TIME, _SLOWER * shares[second])
+    route = report.record.route
     return Stalls(
-        for_receiver_share=receiver,
-        for_sender_share=sender,
+        for_receiver_share=shares["receiver"],
+        for_sender_share=shares["sender"],
+        for_link_share=shares["link"] if links else None,
         full_share=sum(stream.held_sender_s for stream in counted) / whole_s,
         empty_share=sum(stream.starved_receiver_s for stream in counted) / whole_s,
-        slower=slower,
+        slower=first if clear and first != "pipe" else "",
+        host=route.host if route else "",
     )
 
 

@@ -147,12 +147,12 @@ def stream_window(report: StreamReport, watch_began_at: float | None) -> Window:
 
     `watch_began_at` is in seconds since 1970. Without it, and for streams too short for counters
     that are read once a second, the window is the total of all streams."""
-    whole_s = sum(stream.seconds for stream in report.streams)
-    shortest_s = min(stream.seconds for stream in report.counted)
+    whole_s = sum(round_.seconds for round_ in report.all_rounds)
+    shortest_s = min(round_.seconds for round_ in report.rounds)
     known = watch_began_at is not None and all(stream.began_at for stream in report.counted)
     if watch_began_at is None or not known or shortest_s < _SHORTEST_WINDOW_S:
         return _totals(whole_s)
-    begins = [(stream.began_at - watch_began_at, stream.seconds) for stream in report.counted]
+    begins = [(round_.began_at - watch_began_at, round_.seconds) for round_ in report.rounds]
     return Window(
         basis=Basis.WINDOW,
         seconds=report.seconds,

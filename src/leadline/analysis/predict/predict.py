@@ -198,13 +198,19 @@ def _bounds_of_other_work(
     created on CephFS, and streams that ZFS receives."""
     run = side.run
     subjects = {name: subject for subject, name in side.targets.items()}
-    streams = {cell.workload.name for cell in run.plan.cells if cell.workload.streams}
+    streams = {
+        (cell.workload.name, cell.level): cell.workload.phases[0].numjobs
+        for cell in run.plan.cells
+        if cell.workload.streams
+    }
     traits = traits_of(run, side.figures)
+    bound: Callable[[System], Bound]
     for figure in side.figures:
         if figure.op is not Op.WRITE or figure.target not in subjects:
             continue
-        if figure.planned_workload in streams:
-            bound, rate = receive_bound, Metric.BANDWIDTH
+        jobs = streams.get((figure.planned_workload, figure.level))
+        if jobs is not None:
+            bound, rate = partial(receive_bound, streams=jobs), Metric.BANDWIDTH
         elif traits[figure.workload, figure.level, figure.op].file_op is Op.WRITE:
             bound, rate = creation_bound, Metric.IOPS
         else:

@@ -436,11 +436,12 @@ def creation_bound(system: System) -> Bound:
     )
 
 
-def receive_bound(system: System) -> Bound:
-    """Return the bound of a ZFS stream that is received, in records of the system's size."""
+def receive_bound(system: System, streams: int = 1) -> Bound:
+    """Return the bound of ZFS streams that are received at the same time, in records of the
+    system's size: each has its threads."""
     record = system.record_bytes
     return Bound(
-        capacity_iops=receive_capacity(record) if record else None,
+        capacity_iops=streams * receive_capacity(record) if record else None,
         capacity_of=Station.RECEIVE if record else None,
         floor_s=None,
         floor_of=None,

@@ -10,6 +10,7 @@ from statistics import median
 from leadline.audit.evidence import JobEvidence, TrialEvidence
 from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
+from leadline.formats.zfs.stream import StreamReport
 from leadline.units import format_duration, format_iops
 
 # With two clients it is unknown which one is the outlier.
@@ -18,6 +19,8 @@ SLOW = 0.5
 # Half of the median client's I/Os is then more than three standard deviations (Poisson).
 FEWEST_IOS = 60
 RUNTIME_APART = 0.10
+# Of the time of ZFS streams at the same time, in which one of them had ended.
+STREAM_MISSING = 0.10
 # The last I/O of a client may end late.
 RUNTIME_APART_S = 1.0
 # Options in which clients must agree to be compared.
@@ -53,6 +56,27 @@ def check(trial: TrialEvidence) -> Iterator[RuleFinding]:
         # A client without figures may be the slowest, or the median.
         if len(known) == len(clients) >= FEWEST_CLIENTS:
             yield from _straggler(workload, name, known)
+    if isinstance(trial.stream, StreamReport):
+        yield from _early_stream(trial.stream)
+
+
+def _early_stream(report: StreamReport) -> Iterator[RuleFinding]:
+    """Yield a finding for ZFS streams that ended well before others of their round."""
+    streams, together = report.record.request.numjobs, report.together_share
+    if 1 - together <= STREAM_MISSING:
+        return
+    yield RuleFinding(
+        severity=Severity.WARNING,
+        evidence={
+            "together_share": together,
+            "streams": streams,
+            "bandwidth_bps": report.bandwidth_bps,
+        },
+        message=f"The {streams} streams ran together for {together:.0%} of the time. Then some had "
+        "ended, so the total is below what they do at the same time.",
+        remedy="Make the streams longer with `size`. zfs-stream.json has the seconds and bytes of "
+        "each stream: the slow one may have another disk or link.",
+    )
 
 
 def _client(host: str, entries: Sequence[JobEvidence]) -> _Client | None:

@@ -264,12 +264,13 @@ def _above_ranks(trial: TrialEvidence, op: Op, load: _Load) -> _Above | None:
 
 
 def _above_receive(trial: TrialEvidence) -> _Above | None:
-    """A stream of ZFS: one thread receives its records."""
+    """Streams of ZFS: one thread receives the records of each."""
     stream = trial.stream
     if not isinstance(stream, StreamReport) or not stream.record.record_bytes:
         return None
     record = stream.record.record_bytes
-    ceiling_bps = receive_capacity(record) * streamed_bytes(record)
+    jobs = stream.record.request.numjobs
+    ceiling_bps = jobs * receive_capacity(record) * streamed_bytes(record)
     if stream.bandwidth_bps <= ceiling_bps:
         return None
     return _Above(
@@ -280,7 +281,8 @@ def _above_receive(trial: TrialEvidence) -> _Above | None:
             "record_bytes": record,
         },
         message=f"{format_bandwidth(stream.bandwidth_bps)} MiB/s received exceed the "
-        f"{format_bandwidth(ceiling_bps)} MiB/s that one thread can receive in records of "
+        f"{format_bandwidth(ceiling_bps)} MiB/s that "
+        f"{'one thread' if jobs == 1 else f'{jobs} threads'} can receive in records of "
         f"{format_size(record)}. The record size or the time is wrong.",
         remedy="Check the recordsize of the dataset and the times in zfs-stream.json, and measure "
         "again.",

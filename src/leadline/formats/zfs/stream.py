@@ -35,12 +35,19 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def _is_unset(value: object) -> bool:
+    """Later fields are left out where unset: earlier versions refuse unknown fields."""
+    return value is None
+
+
 class StreamRequest(_Model):
     """The request of a trial: whole streams of `size_bytes` of files until they took `runtime_s`,
-    behind those of the ramp, through a pipe of `buffer_bytes` that is sampled each `sample_s`."""
+    behind those of the ramp, through a pipe of `buffer_bytes` that is sampled each `sample_s`;
+    `numjobs` of them at the same time, each from a dataset of its own."""
 
     name: str
     size_bytes: int = Field(gt=0)
+    numjobs: int = Field(default=1, ge=1, le=4096, exclude_if=lambda given: given == 1)
     runtime_s: float = Field(gt=0)
     ramp_s: float = Field(default=0.0, ge=0)
     buffer_bytes: int = Field(gt=0)
@@ -60,10 +67,9 @@ class StreamedFile(_Model):
     received: str
 
 
-class Stream(_Model):
-    """One stream, begun at `began_at` (seconds since 1970). `seconds` are from the start of both
-    programs until what was received is on disk: `stream_s` until the receiver ended, the rest is
-    the transaction behind it (`sync`).
+class Pipe(_Model):
+    """A pipe in front of a receiver. `seconds` are from its start until what was received is on
+    disk: `stream_s` until the receiver ended, the rest is the transaction behind it.
 
     `waited_for_sender_s`: the pipe's reader had nothing to read. `held_sender_s`: its buffer was
     full, so that nothing was read. `waited_for_receiver_s`: the receiver took nothing more.
@@ -71,9 +77,6 @@ class Stream(_Model):
     `finishing_s`, from its taking of the last byte to its end; None in earlier archives.
     """
 
-    number: int = Field(ge=1)
-    counted: bool
-    began_at: float = Field(ge=0, le=1e11)
     bytes: int = Field(ge=1, le=2**63 - 1)
     seconds: float = Field(gt=0, le=30 * 86400)
     stream_s: Seconds
@@ -85,17 +88,6 @@ class Stream(_Model):
     most_buffered_bytes: Bytes
     mean_buffered_bytes: Bytes
     relay_cpu_s: Seconds
-    send: tuple[str, ...]
-    receive: tuple[str, ...]
-    sync: tuple[str, ...] = ()
-    guid: str = ""
-    received_guid: str = ""
-    files: tuple[StreamedFile, ...] = ()
-    verify_s: Seconds = 0.0
-
-    @property
-    def bandwidth_bps(self) -> float:
-        return self.bytes / self.seconds
 
     @property
     def relaying_s(self) -> float | None:
@@ -108,6 +100,54 @@ class Stream(_Model):
         starved_s = min(self.starved_receiver_s, self.waited_for_sender_s)
         waited_s = self.finishing_s + self.waited_for_receiver_s + starved_s
         return max(0.0, min(self.relay_cpu_s, self.stream_s - waited_s))
+
+
+class Stream(Pipe):
+    """One stream, begun at `began_at` (seconds since 1970), by the pipe behind its sender.
+
+    Streams at the same time count their `seconds` from one start. `far` is the pipe in front of the
+    receiver on another host, which counts from its first byte; the receiver of this one is then the
+    link. `address` is that of the TCP connection, a host and a port.
+    """
+
+    number: int = Field(ge=1)
+    counted: bool
+    began_at: float = Field(ge=0, le=1e11)
+    send: tuple[str, ...]
+    receive: tuple[str, ...]
+    sync: tuple[str, ...] = ()
+    guid: str = ""
+    received_guid: str = ""
+    files: tuple[StreamedFile, ...] = ()
+    verify_s: Seconds = 0.0
+    far: Pipe | None = Field(default=None, exclude_if=_is_unset)
+    address: tuple[str, int] | None = Field(default=None, exclude_if=_is_unset)
+
+    @property
+    def bandwidth_bps(self) -> float:
+        return self.bytes / self.seconds
+
+    @property
+    def held_back_s(self) -> float | None:
+        """Seconds in which a pipe held the stream back, on either host; None in earlier
+        archives."""
+        each = [pipe.relaying_s for pipe in (self, self.far) if pipe is not None]
+        known = [seconds for seconds in each if seconds is not None]
+        return max(known) if len(known) == len(each) else None
+
+    @property
+    def for_receiver_s(self) -> float:
+        """Seconds in which the receiver was waited for, with its end."""
+        last = self.far or self
+        return last.waited_for_receiver_s + (last.finishing_s or 0.0)
+
+    @property
+    def for_link_s(self) -> float | None:
+        """Seconds in which the link to another host took nothing from one pipe and gave nothing to
+        the other one, at least; None without such a link."""
+        if self.far is None:
+            return None
+        return min(self.waited_for_receiver_s, self.far.waited_for_sender_s)
 
     @property
     def difference(self) -> str:
@@ -122,8 +162,43 @@ class Stream(_Model):
         return ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Streams at the same time. It ends with the last of them."""
+
+    streams: tuple[Stream, ...]
+
+    @property
+    def began_at(self) -> float:
+        return self.streams[0].began_at
+
+    @property
+    def seconds(self) -> float:
+        return max(stream.seconds for stream in self.streams)
+
+    @property
+    def bytes(self) -> int:
+        return sum(stream.bytes for stream in self.streams)
+
+    @property
+    def together_s(self) -> float:
+        """Seconds until the first of its streams ended."""
+        return min(stream.seconds for stream in self.streams)
+
+
+class Route(_Model):
+    """Where streams went: to `dataset` on another `host`, whose ZFS has the version `version`, by
+    `via` (`ssh`, `tcp`)."""
+
+    host: str
+    dataset: str
+    via: str
+    version: str = ""
+
+
 class StreamRecord(_Model):
-    """All of a trial. `record_bytes` is the dataset's recordsize, `version` the pool's software."""
+    """All of a trial. `record_bytes` is the dataset's recordsize, `version` the pool's software.
+    `route` is None where the streams stayed in the pool."""
 
     schema_: Literal["leadline/zfs-stream/1"] = Field(
         default="leadline/zfs-stream/1", alias="schema"
@@ -133,11 +208,21 @@ class StreamRecord(_Model):
     snapshot: str
     record_bytes: int | None = None
     version: str = ""
+    route: Route | None = Field(default=None, exclude_if=_is_unset)
     streams: tuple[Stream, ...] = ()
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
     )
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The streams by those at the same time, one after the other."""
+        jobs = self.request.numjobs
+        return tuple(
+            Round(streams=self.streams[begin : begin + jobs])
+            for begin in range(0, len(self.streams), jobs)
+        )
 
     def text(self) -> str:
         """Format the record as it is stored."""
@@ -183,19 +268,39 @@ class StreamReport:
         return tuple(stream for stream in self.streams if stream.counted)
 
     @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The counted streams by those at the same time, one after the other."""
+        return tuple(round_ for round_ in self.all_rounds if round_.streams[0].counted)
+
+    @property
+    def all_rounds(self) -> tuple[Round, ...]:
+        """The same with those of the ramp."""
+        return self.record.rounds
+
+    @property
     def bytes(self) -> int:
         return sum(stream.bytes for stream in self.counted)
 
     @property
     def seconds(self) -> float:
+        return sum(round_.seconds for round_ in self.rounds)
+
+    @property
+    def stream_seconds(self) -> float:
+        """Seconds of all counted streams, those at the same time added up."""
         return sum(stream.seconds for stream in self.counted)
 
     @property
+    def together_share(self) -> float:
+        """Of the seconds counted, in which all streams at the same time went on."""
+        return sum(round_.together_s for round_ in self.rounds) / self.seconds
+
+    @property
     def relaying_share(self) -> float | None:
-        """Of the seconds counted, in which the pipe itself held the streams back; see `Stream`."""
-        each = [stream.relaying_s for stream in self.counted]
+        """Of the seconds counted, in which a pipe itself held the streams back; see `Pipe`."""
+        each = [stream.held_back_s for stream in self.counted]
         known = [entry for entry in each if entry is not None]
-        return sum(known) / self.seconds if len(known) == len(each) else None
+        return sum(known) / self.stream_seconds if len(known) == len(each) else None
 
     @property
     def bandwidth_bps(self) -> float:
@@ -206,16 +311,21 @@ class StreamReport:
         return tuple(sample for sample in self.samples if sample.stream == stream)
 
     def bandwidth_windows(self) -> tuple[Window, ...]:
-        """Bytes/s that the receiver took in each whole second, the counted streams one behind the
+        """Bytes/s that the receivers took in each whole second, the counted rounds one behind the
         other without what lies between them."""
         return progress_windows(
-            Progress(
-                [(s.at_s, s.written_bytes) for s in self.samples_of(stream.number) if s.at_s > 0],
-                stream.bytes,
-                stream.seconds,
-            )
-            for stream in self.counted
+            Progress(self._progress(round_), round_.bytes, round_.seconds) for round_ in self.rounds
         )
+
+    def _progress(self, round_: Round) -> list[tuple[float, int]]:
+        """Bytes that all streams of a round had written, at the time of each sample."""
+        written = {stream.number: 0 for stream in round_.streams}
+        points: list[tuple[float, int]] = []
+        for sample in sorted(self.samples, key=lambda sample: sample.at_s):
+            if sample.stream in written:
+                written[sample.stream] = sample.written_bytes
+                points += [(sample.at_s, sum(written.values()))] if sample.at_s > 0 else []
+        return points
 
 
 def parse_stream_request(content: bytes) -> StreamRequest:
@@ -239,20 +349,30 @@ def parse_zfs_stream(content: bytes, samples: bytes = b"") -> StreamReport:
             )
         if stream.difference:
             raise FormatError.unreadable(f"stream {position}: {stream.difference}")
-    if sum(stream.seconds for stream in record.streams) > _LONGEST_S:
+        if stream.far is not None and stream.far.bytes != stream.bytes:
+            raise FormatError.unreadable(
+                f"stream {position} had {stream.bytes} bytes, of which {stream.far.bytes} came"
+            )
+    if sum(round_.seconds for round_ in record.rounds) > _LONGEST_S:
         raise FormatError.unreadable(f"the streams of one trial took more than {_LONGEST_S} s")
     report = StreamReport(record=record, samples=tuple(_samples(samples)))
     if not report.counted:
         raise FormatError.empty(f"{TOOL} counted no stream")
+    if len(record.streams) % record.request.numjobs or any(
+        len({stream.counted for stream in round_.streams}) > 1 for round_ in record.rounds
+    ):
+        raise FormatError.unreadable("the streams are not in whole rounds")
     return report
 
 
 def _samples(content: bytes) -> Sequence[StreamSample]:
     samples: list[StreamSample] = []
+    last: dict[int, StreamSample] = {}
     for number, sample in parse_lines(content, _SAMPLE, SAMPLES_FILE):
-        before = samples[-1] if samples and samples[-1].stream == sample.stream else None
+        before = last.get(sample.stream)
         if before and (sample.at_s < before.at_s or sample.written_bytes < before.written_bytes):
-            raise line_error(number, "", "less than on the line before")
+            raise line_error(number, "", "less than on the line of this stream before")
+        last[sample.stream] = sample
         samples.append(sample)
     return samples
 
@@ -290,6 +410,8 @@ def stream_output(report: StreamReport) -> EngineOutput:
         "runtime": f"{round(request.runtime_s * 1000)}ms",
         "time_based": "1",
     }
+    if request.numjobs > 1:
+        options |= {"numjobs": str(request.numjobs), "group_reporting": "1"}
     if report.record.record_bytes:
         options["recordsize"] = str(report.record.record_bytes)
     operation = Operation(
@@ -303,7 +425,7 @@ def stream_output(report: StreamReport) -> EngineOutput:
         # fio's defaults, a depth of one among them, are not those of a stream.
         options=JobOptions(raw=options, whole=False),
         job_runtime_s=report.seconds,
-        elapsed_s=sum(stream.seconds for stream in report.streams),
+        elapsed_s=sum(round_.seconds for round_ in report.all_rounds),
         operations=(operation,),
     )
     return EngineOutput(version=TOOL, jobs=(job,))

@@ -130,13 +130,17 @@ class LittleOutput(Output):
 
 class StallsOutput(Output):
     """Shares of a stream's time in which its pipe waited for the receiver or for the sender, and
-    in which its buffer was full or empty. `slower`: `sender`, `receiver` or empty."""
+    in which its buffer was full or empty. `host` receives streams from another host (empty: this
+    one), and the pipes on both hosts waited for the link between them in `for_link_share` (null
+    without). `slower`: `sender`, `link`, `receiver` or empty."""
 
     for_receiver_share: float
     for_sender_share: float
+    for_link_share: float | None
     full_share: float
     empty_share: float
     slower: str
+    host: str
 
 
 class SettingOutput(Output):

@@ -319,9 +319,12 @@ def _stall_words(stalls: Stalls) -> str:
         f"the pipe waited for the receiver {_percent(stalls.for_receiver_share)} of the time, "
         f"for the sender {_percent(stalls.for_sender_share)}"
     )
+    if stalls.for_link_share is not None:
+        waits += f", for the link to {stalls.host} {_percent(stalls.for_link_share)}"
     if stalls.slower:
         return f"The {stalls.slower} limits the stream: {waits}."
-    return f"Neither end clearly limits the stream: {waits}."
+    neither = "Neither end" if stalls.for_link_share is None else "No part of the path"
+    return f"{neither} clearly limits the stream: {waits}."
 
 
 def _did(op: Op) -> str:

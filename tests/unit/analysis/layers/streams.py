@@ -50,8 +50,22 @@ def stream_cell(target: str) -> Cell:
     return Cell(target=target, workload=workload, level="")
 
 
-def stream_record(stream_bytes: int, *, for_receiver_s: float, for_sender_s: float) -> bytes:
-    """One stream of ten seconds, begun with the watch, as the engine writes it."""
+FAR_KEYS = (
+    *("bytes", "seconds", "stream_s", "waited_for_sender_s", "held_sender_s"),
+    *("waited_for_receiver_s", "starved_receiver_s", "most_buffered_bytes"),
+    *("mean_buffered_bytes", "relay_cpu_s"),
+)
+
+
+def stream_record(
+    stream_bytes: int,
+    *,
+    for_receiver_s: float,
+    for_sender_s: float,
+    for_link_s: float | None = None,
+) -> bytes:
+    """One stream of ten seconds, begun with the watch, as the engine writes it; `for_link_s` is of
+    one to another host."""
     digest = "0" * 64
     stream = {
         "number": 1, "counted": True, "began_at": 1795305600.0, "bytes": stream_bytes,
@@ -62,6 +76,12 @@ def stream_record(stream_bytes: int, *, for_receiver_s: float, for_sender_s: flo
         "send": ["zfs", "send"], "receive": ["zfs", "receive"], "guid": "1", "received_guid": "1",
         "files": [{"path": "a", "bytes": 1, "sent": digest, "received": digest}],
     }  # fmt: skip
+    route = {"host": "backup", "dataset": "vault/ours", "via": "ssh"}
+    if for_link_s is not None:
+        waits = {"waited_for_sender_s": for_link_s, "starved_receiver_s": for_link_s}
+        kept = {key: value for key, value in stream.items() if key in FAR_KEYS}
+        stream["far"] = {**kept, **waits}
+        stream["waited_for_receiver_s"] = for_link_s + for_receiver_s
     request = {
         "name": "write", "size_bytes": stream_bytes, "runtime_s": float(SECONDS),
         "buffer_bytes": 1 << 24, "sample_s": 0.2,
@@ -72,7 +92,7 @@ def stream_record(stream_bytes: int, *, for_receiver_s: float, for_sender_s: flo
         "dataset": "tank/ours",
         "snapshot": "tank/ours@s",
         "streams": [stream],
-    }
+    } | ({} if for_link_s is None else {"route": route})
     return json.dumps(whole).encode()
 
 
@@ -85,13 +105,19 @@ def evidence(
     device_in_flight: float = 8.0,
     for_receiver_s: float = 7.0,
     for_sender_s: float = 0.2,
+    for_link_s: float | None = None,
     copies: int = 2,
 ) -> None:
     """Counters of a trial that writes so many bytes a second in requests of that size: the image
     has what Little's law leaves in flight, the device more."""
     moved = throughput_bps * SECONDS
     writes = moved / size
-    record = stream_record(int(moved), for_receiver_s=for_receiver_s, for_sender_s=for_sender_s)
+    record = stream_record(
+        int(moved),
+        for_receiver_s=for_receiver_s,
+        for_sender_s=for_sender_s,
+        for_link_s=for_link_s,
+    )
     (folder / "zfs-stream.json").write_bytes(record)
     (folder / layout.DERIVED).write_bytes(layout.encode(derive(read_stream_output(folder))))
     ticks = range(SECONDS + 1)

@@ -18,6 +18,7 @@ from leadline.findings import Finding, Severity
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
 from leadline.plan.models import Pattern
+from leadline.report.pages.layer_words import explanation
 from tests.unit.analysis.layers.layer_archives import (
     EXT4,
     LOOP,
@@ -259,6 +260,32 @@ def test_stalls_of_the_pipe_show_the_slower_end(
     assert one.causes.stalls is not None
     assert one.causes.stalls.slower == slower
     assert one.causes.stalls.for_receiver_share == pytest.approx(for_receiver_s / 10)
+
+
+@pytest.mark.parametrize(
+    ("for_receiver_s", "for_sender_s", "for_link_s", "slower"),
+    [
+        (0.5, 0.2, 8.0, "link"),
+        (8.0, 0.2, 0.5, "receiver"),
+        (0.2, 8.0, 0.5, "sender"),
+        (4.0, 0.2, 5.5, ""),
+    ],
+)
+def test_stalls_of_both_pipes_show_the_slower_part_of_a_route(
+    tmp_path: Path, for_receiver_s: float, for_sender_s: float, for_link_s: float, slower: str
+) -> None:
+    changes = {
+        "for_receiver_s": for_receiver_s,
+        "for_sender_s": for_sender_s,
+        "for_link_s": for_link_s,
+    }
+    (one,) = zfs_study(tmp_path / "r", **changes).cells
+    stalls = one.causes.stalls
+    assert stalls is not None
+    assert (stalls.slower, stalls.host) == (slower, "backup")
+    assert stalls.for_link_share == pytest.approx(for_link_s / 10)
+    words = next(line for line in explanation(one) if "for the link to backup" in line)
+    assert ("clearly limits" if not slower else f"The {slower} limits the stream") in words
 
 
 def test_a_product_far_from_the_throughput_does_not_close(tmp_path: Path) -> None:

@@ -164,3 +164,84 @@ def test_samples_that_are_none_are_reported_with_their_line(line: bytes) -> None
     with pytest.raises(FormatError) as refused:
         parse_zfs_stream(RECORD, first + b"\n" + line)
     assert "line 2" in refused.value.fact
+
+
+FAR = {
+    "bytes": 100,
+    "seconds": 8.0,
+    "stream_s": 8.0,
+    "waited_for_sender_s": 6.0,
+    "held_sender_s": 0.0,
+    "waited_for_receiver_s": 1.0,
+    "starved_receiver_s": 6.0,
+    "finishing_s": 0.5,
+    "most_buffered_bytes": 10,
+    "mean_buffered_bytes": 5,
+    "relay_cpu_s": 0.1,
+}
+
+
+def at_the_same_time(*seconds: float, counted: bool = True) -> dict[str, Any]:
+    """A record of rounds of two streams with 100 bytes each."""
+    raw: dict[str, Any] = json.loads(RECORD)
+    raw["request"]["numjobs"] = 2
+    first = raw["streams"][0] | {"bytes": 100, "counted": counted}
+    raw["streams"] = [
+        {**first, "number": number, "seconds": each, "stream_s": each}
+        for number, each in enumerate(seconds, start=1)
+    ]
+    return raw
+
+
+def test_streams_at_the_same_time_take_as_long_as_the_last_of_them() -> None:
+    samples = b"".join(
+        json.dumps(
+            {**json.loads(SAMPLES.splitlines()[0]), "stream": stream, "at_s": at_s}
+            | {"read_bytes": written, "written_bytes": written}
+        ).encode()
+        + b"\n"
+        for stream, at_s, written in ((1, 1.0, 50), (2, 1.0, 25), (1, 2.0, 100), (2, 2.0, 50))
+    )
+    report = parse_zfs_stream(json.dumps(at_the_same_time(2.0, 4.0, 3.0, 3.0)).encode(), samples)
+    assert (report.bytes, report.seconds, report.stream_seconds) == (400, 7.0, 12.0)
+    assert report.together_share == pytest.approx(5 / 7)
+    rates = [window.value for window in report.bandwidth_windows()]
+    assert rates[:4] == [75.0, 75.0, 25.0, 25.0]
+    assert sum(rates) == pytest.approx(400)
+    (job,) = stream_output(report).jobs
+    assert (job.options.numjobs, job.elapsed_s) == (2, 7.0)
+    assert job.operations[0].bandwidth_bps == pytest.approx(400 / 7)
+
+
+def test_streams_that_are_no_whole_rounds_are_refused() -> None:
+    half = at_the_same_time(2.0, 2.0, 2.0)
+    mixed = at_the_same_time(2.0, 2.0)
+    mixed["streams"][1]["counted"] = False
+    for raw in (half, mixed):
+        with pytest.raises(FormatError, match="whole rounds"):
+            parse_zfs_stream(json.dumps(raw).encode())
+
+
+def test_a_stream_to_another_host_has_a_link() -> None:
+    raw = json.loads(RECORD)
+    raw["route"] = {"host": "b", "dataset": "pool/x", "via": "tcp", "version": "zfs-2.3"}
+    for stream in raw["streams"]:
+        stream["waited_for_receiver_s"] = 7.0
+        stream["far"] = FAR | {"bytes": stream["bytes"]}
+        stream["address"] = ["192.0.2.1", 9090]
+    report = parse_zfs_stream(json.dumps(raw).encode())
+    (stream, *_) = report.streams
+    assert (stream.for_link_s, stream.for_receiver_s) == (6.0, 1.5)
+    assert stream.address == ("192.0.2.1", 9090)
+    assert json.loads(report.record.text())["route"]["host"] == "b"
+    raw["streams"][0]["far"]["bytes"] -= 1
+    with pytest.raises(FormatError, match="of which"):
+        parse_zfs_stream(json.dumps(raw).encode())
+
+
+def test_what_earlier_versions_do_not_know_is_written_only_where_it_is_used() -> None:
+    text = parse_zfs_stream(RECORD, SAMPLES).record.text()
+    raw = json.loads(text)
+    assert "route" not in raw
+    assert "numjobs" not in raw["request"]
+    assert not {"far", "address"} & raw["streams"][0].keys()
