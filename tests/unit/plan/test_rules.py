@@ -42,6 +42,7 @@ REFUSED = [
     *((kind, workload("rbd")) for kind in TargetKind if kind is not TargetKind.RBD),
     *((kind, workload("rbd-bench")) for kind in TargetKind if kind is not TargetKind.RBD),
     *((kind, workload("rados-bench")) for kind in TargetKind if kind is not TargetKind.RADOS),
+    *((kind, workload("rados")) for kind in TargetKind),
     *((kind, workload("zfs-stream")) for kind in TargetKind if "zfs" not in kind.value),
     *(
         (TargetKind.RADOS, one)
@@ -120,6 +121,9 @@ def test_what_no_engine_can_do_is_refused(kind: TargetKind, asked: Workload) -> 
         ("rados:p", "pattern: write"),
         ("rados:p", "pattern: read"),
         ("rados:p", "pattern: randread"),
+        ("rados:p?engine=fio", "pattern: randrw, numjobs: 4, sharing: one-file, clients: 2"),
+        ("rados:p?engine=fio", "pattern: read, engine: rados, numjobs: 2"),
+        ("rados:p?hosts=a,b", "pattern: randwrite"),
         ("zfs:tank", "pattern: write, engine: zfs-stream"),
         ("zfs+rbd:p", "pattern: randwrite, clients: 2"),
         ("storageclass:fast?count=2&size=2Gi", "pattern: write, clients: 2"),
@@ -140,6 +144,20 @@ def test_what_can_be_done_is_not_refused(tmp_path: Path, url: str, settings: str
         ("rados:p", "pattern: read, levels: [{rate: 100}]", "rados bench offers no rate"),
         ("rados:p", "pattern: read, open_loop: [50%]", "rados bench offers no rate"),
         ("rados:p", "pattern: read, clients: 2", "one process and has no clients"),
+        ("rados:p", "pattern: randwrite", "or the target rados:POOL?engine=fio"),
+        ("rados:p", "pattern: read, engine: rados", "or the target rados:POOL?engine=fio"),
+        ("rados:p?engine=fio", "pattern: read, engine: libaio", "not libaio: use `engine: auto`"),
+        ("rados:p?engine=fio", "pattern: read, engine: rados-bench", "not rados-bench: use"),
+        ("rados:p?engine=fio", "pattern: randwrite, fsync: 1", "has no fsync"),
+        ("rados:p?engine=fio", "pattern: read, levels: [{rate: 100}]", "rados engine offers no"),
+        ("rados:p?engine=fio", "pattern: read, size: 6M", "is no multiple of it"),
+        ("rados:p?engine=fio", "pattern: randwrite, block_size: 12k", "divides 4M: 4k, 64k"),
+        (
+            "rados:p?engine=fio",
+            "pattern: write, numjobs: 2, sharing: one-file",
+            "for the jobs of a sequence: omit sharing",
+        ),
+        ("rados:p?engine=fio", "pattern: read, size: 1T", "not for 262,144: use fewer jobs"),
         ("rbd:p", "pattern: write, engine: rbd-bench, levels: [{rate: 9}]", "offers no rate"),
         ("storageclass:a?count=2", "pattern: read, clients: 3", "write count=3 in the target"),
         ("storageclass:a?size=32M", "pattern: read", "too small for the 64 MiB of its workloads"),
@@ -150,7 +168,8 @@ def test_what_cannot_be_done_is_a_fault_of_the_plan(
     tmp_path: Path, url: str, settings: str, words: str
 ) -> None:
     path = tmp_path / "plan.yaml"
-    path.write_text(f"targets: ['{url}']\nworkloads: [{{name: w, size: 64M, {settings}}}]\n")
+    size = "" if "size: " in settings.replace("block_size: ", "") else "size: 64M, "
+    path.write_text(f"targets: ['{url}']\nworkloads: [{{name: w, {size}{settings}}}]\n")
     with pytest.raises(PlanInvalid) as told:
         load_plan(path, Overrides())
     assert words in str(told.value)

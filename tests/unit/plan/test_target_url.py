@@ -60,6 +60,9 @@ def test_options_are_kept_and_written_again_as_they_were() -> None:
         ("rbd:p?crush_location=zone:a", "with read_policy=localize only"),
         ("rbd:p?inter_zone_rtt=fast", "duration"),
         ("rbd:p?hosts=a,,b", "'' is no name of a host"),
+        ("rbd:p?engine=fio", "'rbd' targets have no option 'engine'"),
+        ("rados:p?engine=librados", "engine is rados-bench or fio, got 'librados'"),
+        ("rados:p?engine=rados-bench&hosts=a", "omit engine or hosts"),
         ("rbd:p?hosts=a,a", "the host 'a' is named twice"),
         ("rbd:p?hosts=-oProxyCommand", "is no name of a host"),
         ("rbd:p?hosts=a&shared=yes", "omit hosts or shared"),
@@ -212,3 +215,18 @@ def test_streams_are_received_on_another_host() -> None:
 def test_what_cannot_receive_streams_is_refused(options: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_target_url(f"zfs:tank?{options}")
+
+
+@pytest.mark.parametrize(
+    ("url", "by_fio"),
+    [
+        ("rados:p", False),
+        ("rados:p?engine=rados-bench", False),
+        ("rados:p?engine=fio", True),
+        ("rados:p?hosts=a,b", True),
+        ("rbd:p?hosts=a,b", False),
+        ("hosts:a,b:/x", False),
+    ],
+)
+def test_fio_does_the_io_on_objects_where_the_target_asks_for_it(url: str, by_fio: bool) -> None:
+    assert parse_target_url(url).fio_objects is by_fio

@@ -19,7 +19,8 @@ from leadline.targets import hosts as hosts_module
 from leadline.targets import pool_from_hosts as module
 from leadline.targets.ceph import RbdTarget
 from leadline.targets.hosts import remove_from_host
-from leadline.targets.pool_from_hosts import RbdFromHostsTarget
+from leadline.targets.pool_from_hosts import RadosFromHostsTarget, RbdFromHostsTarget
+from leadline.targets.rados_objects import RadosObjectsTarget
 from tests.local_shell import SCRATCH, LocalShell, stub
 
 NEEDED = Footprint(files={"leadline.0.dat": 1}, span=1, job_file_bytes=0, writes=True, clients=2)
@@ -49,8 +50,8 @@ class Cluster:
 
 
 @pytest.fixture
-def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RbdFromHostsTarget:
-    """A target whose image is on no cluster; its hosts are shells of this machine."""
+def shells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Targets have no cluster; their hosts are shells of this machine."""
     made: dict[str, Host] = {}
 
     def shell(host: str) -> Host:
@@ -60,8 +61,13 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RbdFromHostsTarge
     monkeypatch.setattr(hosts_module, "SshShell", shell)
     monkeypatch.setattr(hosts_module, "require_serving", lambda host: None)
     monkeypatch.setattr(module, "FOLDER_THERE", SCRATCH)
-    for name in ("inspect", "acquire"):
-        monkeypatch.setattr(RbdTarget, name, lambda *_, **__: None)
+    for kind in (RbdTarget, RadosObjectsTarget):
+        for name in ("inspect", "acquire"):
+            monkeypatch.setattr(kind, name, lambda *_, **__: None)
+
+
+@pytest.fixture
+def target(shells: None) -> RbdFromHostsTarget:
     url = Target(name="t", url="rbd:rep3?hosts=a,b", cluster="c")
     cluster: Any = Cluster()
     return RbdFromHostsTarget(url, cluster, (), lambda sentence: None)
@@ -90,6 +96,18 @@ def test_a_host_that_reaches_the_pool_is_fit_and_keeps_no_configuration(
         ("fio: engine rbd not loadable", 1, errors.ENGINE_UNKNOWN, "has no engine 'rbd'"),
         ("rados_connect failed.", 1, errors.CEPH_UNREACHABLE, "cannot use the pool 'rep3'"),
         ("", 124, errors.CEPH_UNREACHABLE, "no answer within 20 s"),
+        (
+            "1 -1 auth: unable to find a keyring on /etc/ceph/k: (2) No such file or directory",
+            139,
+            errors.CEPH_DENIED,
+            "the host 'a' has no keyring of client.bench",
+        ),
+        (
+            "1 -1 monclient(hunting): handle_auth_bad_method server allowed_methods [2]",
+            139,
+            errors.CEPH_DENIED,
+            "does not accept the key of client.bench on the host 'a'",
+        ),
     ],
 )
 def test_a_host_that_does_not_reach_the_pool_is_refused(
@@ -109,6 +127,23 @@ def test_a_host_that_does_not_reach_the_pool_is_refused(
     assert alone is not None
     assert fact in str(alone)
     assert not list((tmp_path / "a" / "scratch").iterdir())
+
+
+def test_fios_rados_engine_gets_the_configuration_as_an_option(
+    shells: None, tmp_path: Path
+) -> None:
+    cluster: Any = Cluster()
+    url = Target(name="t", url="rados:rep3?hosts=a,b", cluster="c")
+    target = RadosFromHostsTarget(url, cluster, lambda sentence: None)
+    fio(tmp_path, "", 0)
+    target.inspect(NEEDED, prefill=True)
+    for options in (tmp_path / "options").read_text().splitlines():
+        assert "--ioengine=rados --conf=/" in options
+        assert "--clientname=bench --pool=rep3 --touch_objects=0" in options
+    fio(tmp_path, "rados_connect failed.", 139)
+    found = target._try("a", b"")
+    assert found is not None
+    assert found.kind is errors.CEPH_UNREACHABLE
 
 
 def test_the_configuration_is_private_and_is_removed_on_every_way(

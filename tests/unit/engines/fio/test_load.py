@@ -153,3 +153,36 @@ def test_at_the_end_chance_is_allowed_for(iops: float, short: bool) -> None:
     )
     output = EngineOutput(version="fio-3.33", jobs=(job, replace(job, host="c2")))
     assert (shortfall(SECTIONS, output) is not None) is short
+
+
+def test_data_in_objects_is_the_files_of_jobs_and_clients() -> None:
+    size = 8 * MIB
+    phases = (
+        phase(name="a", size=size, numjobs=2),
+        phase(name="b", size=size, pattern=Pattern.READ),
+        phase(name="c", size=size, numjobs=2, sharing="one-file"),
+    )
+    text = job_text(
+        workload(*phases), Shape.FILES, 1, vary=Vary.DATA, fleet=True, objects="leadline-run-t"
+    )
+    second = options_of(text_of(2, text))
+    assert second["global"]["filename_format"] == "leadline-run-t.c2.$jobnum.$filenum"
+    assert second["c"]["filename_format"] == "leadline-run-t.c2.0.$filenum"
+    assert {name: second[name]["nrfiles"] for name in "abc"} == {"a": "2", "b": "2", "c": "2"}
+    orders = [second[name]["file_service_type"] for name in "abc"]
+    assert orders == ["random", "sequential", "random"]
+
+    written = workload(*phases, clients=2, engine=EngineChoice.RADOS)
+    text = prefill_text(
+        footprint_of([written]),
+        Shape.FILES,
+        engine=EngineChoice.RADOS,
+        direct=True,
+        objects="leadline-run-t",
+    )
+    sections = {name: found for name, found in options_of(text).items() if name != "global"}
+    assert {found["filename_format"] for found in sections.values()} == {
+        f"leadline-run-t.{job}.$filenum" for job in ("0", "1", "c2.0", "c2.1")
+    }
+    assert {(found["nrfiles"], found["size"]) for found in sections.values()} == {("2", str(size))}
+    assert "end_fsync" not in text
