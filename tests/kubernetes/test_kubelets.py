@@ -53,6 +53,7 @@ def watched(
     opened = OpenKubernetes("lab", settings)
     try:
         watch = opened.watch(folder)
+        assert watch is not None
         time.sleep(seconds)
         watch.stop()
     finally:
