@@ -33,8 +33,12 @@ test:
 	@scripts/setup.sh test
 	@scripts/in-parallel.sh '$(MAKE) --no-print-directory check test-code' '$(MAKE) --no-print-directory test-quick-real'
 
+# Two processes that each collect half of the tests: the workers of pytest-xdist both collect all of
+# them, and both rewrite the assertions of every file of a fresh clone.
+CODE = uv run --frozen pytest -m "not slow and not thorough"
+
 test-code:
-	uv run --frozen pytest -m "not slow and not thorough" -n 2 --dist loadfile tests/docs tests/browser tests/contract tests/unit tests/cli tests/golden tests/architecture
+	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden' '$(CODE) tests/browser tests/cli tests/docs tests/contract tests/architecture'
 
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real

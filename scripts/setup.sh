@@ -98,7 +98,10 @@ if [ "$purpose" = test ]; then
     compgen -G '/usr/lib/*/libatomic.so.1' >/dev/null || missing+=(libatomic1)
 fi
 if [ "$purpose" = test ] && [ "${LEADLINE_TEST_WITHOUT_BROWSER:-}" != 1 ]; then
-    command -v chromium >/dev/null || missing+=(chromium)
+    # `chromium` prints PDF files, and the tests of pages use the same engine without windows
+    for name in chromium chromium-headless-shell; do
+        command -v "$name" >/dev/null || missing+=("$name")
+    done
 fi
 
 # Requirements of the lab: a real Ceph cluster in user space, and a compiler for its network. They are

@@ -39,10 +39,16 @@ def unpack(archive: Path, folder: Path) -> None:
         packed.extractall(folder)
 
 
+def pytest_collection() -> None:
+    """Do not search what is imported and collected for garbage again and again: it stays."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected, which stays, out of every search for garbage."""
+    """Leave what was imported and collected out of every later search for garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

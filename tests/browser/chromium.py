@@ -1,4 +1,4 @@
-"""Pages in Debian's Chromium, watched: their requests and errors."""
+"""Pages in Debian's Chromium without its window, watched: their requests and errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, Route
 
-CHROMIUM = Path("/usr/bin/chromium")
+# The same engine as `chromium` at a third of the processor time: no windows, profiles and services.
+CHROMIUM = Path("/usr/bin/chromium-headless-shell")
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--renderer-process-limit=1",

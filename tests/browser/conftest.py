@@ -18,7 +18,7 @@ expect.set_options(timeout=60_000)
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
-        message = f"{CHROMIUM} is missing: apt-get install chromium"
+        message = f"{CHROMIUM} is missing: apt-get install {CHROMIUM.name}"
         if os.environ.get("LEADLINE_TEST_WITHOUT_BROWSER") == "1":
             pytest.skip(message)
         pytest.fail(f"{message} (LEADLINE_TEST_WITHOUT_BROWSER=1 leaves these tests out)")

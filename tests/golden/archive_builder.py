@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
@@ -120,11 +121,10 @@ def make_run(
         failed = fails(cell.target, cell.workload.name, trial.block)
         with writer.staged(f"{layout.TRIALS}/{trial.id}-1") as staged:
             if not failed:
-                for path in sorted((source / str(trial.block % 3 + 1)).iterdir()):
+                repeat = source / str(trial.block % 3 + 1)
+                for path in sorted(repeat.iterdir()):
                     shutil.copy(path, staged / path.name)
-                output = parse_fio_json((staged / layout.FIO_OUTPUT).read_bytes())
-                assert isinstance(output, EngineOutput)
-                (staged / layout.DERIVED).write_bytes(layout.encode(derive(output)))
+                (staged / layout.DERIVED).write_bytes(_derived(repeat / layout.FIO_OUTPUT))
             runners = runners_of(cell.target, trial.block)
             if runners:
                 told = layout.encode(Runners(runners=runners))
@@ -137,6 +137,14 @@ def make_run(
     writer.seal(status, ended_at="2026-11-21T02:59:20+00:00")
     writer.close()
     return Run(writer.path)
+
+
+@functools.cache
+def _derived(path: Path) -> bytes:
+    """What is derived from a recorded output: hundreds of trials repeat the same few."""
+    output = parse_fio_json(path.read_bytes())
+    assert isinstance(output, EngineOutput)
+    return layout.encode(derive(output))
 
 
 def _record(plan: Plan, position: int, failed: bool, trip_s: float | None) -> TrialRecord:
