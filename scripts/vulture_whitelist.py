@@ -32,6 +32,7 @@ _zone  # pydantic validator
 _labels_agree  # pydantic validator
 _one_word  # pydantic validator
 _size_of_a_change  # pydantic validator
+_lasts  # pydantic validator
 _distinct  # pydantic validator
 _dimensions_agree  # pydantic validator
 _not_empty  # pydantic validator

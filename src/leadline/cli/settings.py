@@ -48,7 +48,13 @@ def command(
     from leadline.analysis.settings.study import study_settings
     from leadline.archive.runs import find_run
     from leadline.judge import Judge
-    from leadline.report.answers.settings import SettingsAskedOutput, settings_output
+    from leadline.report.answers.settings import (
+        SETTINGS_COLUMNS,
+        SettingsAskedOutput,
+        settings_output,
+        settings_rows,
+    )
+    from leadline.report.render.rows import render_rows
 
     found = find_run(run, runs)
     study = study_settings(found, *Judge()(found), band=band)
@@ -56,7 +62,8 @@ def command(
         print_json(settings_output(study))
         return Exit.ANSWERED
     if destination.form in ("csv", "csv-raw"):
-        echo_rendered(_table(settings_output(study), destination.form))
+        rows = settings_rows(settings_output(study))
+        echo_rendered(render_rows(SETTINGS_COLUMNS, rows, destination.form))
         return Exit.ANSWERED
     destination.put(*of_settings(study, SettingsAskedOutput(band=band)), full=details)
     return Exit.ANSWERED
@@ -66,21 +73,15 @@ def of_settings(
     study: SettingsStudy, asked: SettingsAskedOutput
 ) -> tuple[Document, tuple[Download, ...]]:
     """The page of a settings study, as `-o` writes it and `verify` makes it again."""
-    from leadline.report.answers.settings import settings_output
+    from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_output, settings_rows
     from leadline.report.pages.settings.page import settings_document
     from leadline.report.render.html import Download
+    from leadline.report.render.rows import render_rows
 
     answer = settings_output(study, asked)
     name = f"{study.run.id}-settings"
-    table = _table(answer, "csv") + "\n"
+    table = render_rows(SETTINGS_COLUMNS, settings_rows(answer), "csv") + "\n"
     return settings_document(study), (
         Download(name=f"{name}.json", media_type="application/json", text=answer.to_json() + "\n"),
         Download(name=f"{name}.csv", media_type="text/csv", text=table),
     )
-
-
-def _table(answer: SettingsOutput, output: str) -> str:
-    from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_rows
-    from leadline.report.render.rows import render_rows
-
-    return render_rows(SETTINGS_COLUMNS, settings_rows(answer), output)

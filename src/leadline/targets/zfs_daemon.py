@@ -173,7 +173,7 @@ def _removed_folders(parent: Path) -> tuple[Path, ...]:
     files = [Path(os.fsdecode(word)) for _, words in _command_lines(PROGRAM) for word in words]
     folders = {file.parent for file in files if file.parent.parent == parent}
     return tuple(
-        folder for folder in folders if folder.name.startswith(_OWN) and not folder.exists()
+        folder for folder in sorted(folders) if folder.name.startswith(_OWN) and not folder.exists()
     )
 
 
