@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadline.connect.kubernetes.machines import DEVICES
-from leadline.plan.target_url import Bus
+from leadline.plan.volume_request import Bus
 from tests.kubernetes import qemu_guest, vm_lifecycle
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.driving import Leadline

@@ -23,7 +23,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.models import Target
-from leadline.plan.target_url import volume_request
+from leadline.plan.volume_request import volume_request
 from leadline.runner.ports import Journal
 from leadline.targets.kubernetes_cluster import OpenKubernetes
 from leadline.targets.virtual_machine import VirtualMachineTarget

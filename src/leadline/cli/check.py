@@ -23,7 +23,8 @@ from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
 from leadline.plan.stop import Stop
 from leadline.plan.stop_rules import compared_pairs, most_seconds
-from leadline.plan.target_url import Access, TargetKind, VolumeRequest
+from leadline.plan.target_url import TargetKind
+from leadline.plan.volume_request import Access, VolumeRequest
 from leadline.text import count_text, shortened, visible
 from leadline.units import (
     format_bandwidth,

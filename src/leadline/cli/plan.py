@@ -13,7 +13,7 @@ from leadline import errors
 from leadline.cli.options import KUBERNETES_OPTIONS, KubernetesOptions, format_option, with_options
 from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.errors import Exit, LeadlineError
-from leadline.plan.target_url import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
+from leadline.plan.volume_request import GIB, MOST_VOLUMES, PRESETS, RunnerKind, VolumeMode
 from leadline.planning.draft import DraftRequest
 from leadline.text import did_you_mean
 from leadline.units import parse_size

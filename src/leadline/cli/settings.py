@@ -14,7 +14,7 @@ from leadline.errors import Exit
 
 if TYPE_CHECKING:
     from leadline.analysis.settings.facts import SettingsStudy
-    from leadline.report.answers.settings import SettingsAskedOutput, SettingsOutput
+    from leadline.report.answers.settings import SettingsAskedOutput
     from leadline.report.document import Document
     from leadline.report.render.html import Download
 

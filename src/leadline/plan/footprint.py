@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from leadline.plan.models import Phase, Plan, Workload
-from leadline.plan.target_url import TargetKind, TargetUrl, Vdev, VolumeSharing
+from leadline.plan.target_url import TargetKind, TargetUrl, Vdev
+from leadline.plan.volume_request import VolumeSharing
 
 # Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"

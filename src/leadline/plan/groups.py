@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 
 from leadline.plan.footprint import target_footprint
 from leadline.plan.models import Budget, Group, Plan, Trial
-from leadline.plan.target_url import GIB, VolumeMode
+from leadline.plan.volume_request import GIB, VolumeMode
 from leadline.units import format_size
 
 # A file system uses some of its volume for metadata (as in targets/kubernetes.py).

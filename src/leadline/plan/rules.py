@@ -9,15 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from leadline.plan.footprint import OBJECT_BYTES, target_footprint
 from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
-from leadline.plan.target_url import (
-    Access,
-    Lifetime,
-    RunnerKind,
-    TargetKind,
-    TargetUrl,
-    VolumeMode,
-    VolumeSharing,
-)
+from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.plan.volume_request import Access, Lifetime, RunnerKind, VolumeMode, VolumeSharing
 from leadline.units import format_size
 
 # Each stream has two programs and, between hosts, a connection of its own.

@@ -13,7 +13,7 @@ from itertools import product
 
 from leadline.inventory.kubernetes.models import KubernetesInventory, Node, StorageClass
 from leadline.plan.kubernetes_cluster import KubernetesCluster
-from leadline.plan.target_url import GIB, PRESETS, RunnerKind, VolumeMode
+from leadline.plan.volume_request import GIB, PRESETS, RunnerKind, VolumeMode
 from leadline.units import format_size
 
 

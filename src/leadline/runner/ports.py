@@ -16,7 +16,8 @@ from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Plan, Workload
-from leadline.plan.target_url import ReceiveOn, TargetKind, TargetUrl, VolumeSharing
+from leadline.plan.target_url import ReceiveOn, TargetKind, TargetUrl
+from leadline.plan.volume_request import VolumeSharing
 from leadline.runner.events import StopRequest
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.plan.target_url import GIB, MOST_VOLUMES, Lifetime, VolumeMode, VolumeRequest
+from leadline.plan.volume_request import GIB, MOST_VOLUMES, Lifetime, VolumeMode, VolumeRequest
 from leadline.runner.ports import Journal, RemoteVolume, RemoteVolumes, Shape, Watch
 from leadline.targets.base import SETTLE_S
 from leadline.targets.kubernetes_cluster import SCHEME, OpenKubernetes

@@ -21,7 +21,8 @@ from leadline.lab.down import take_down
 from leadline.lab.state import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
-from leadline.plan.target_url import RunnerKind, TargetKind
+from leadline.plan.target_url import TargetKind
+from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import TargetAdapter
 from leadline.settings.open import Parameters
 from leadline.settings.states import restore_unrestored

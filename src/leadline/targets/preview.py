@@ -10,7 +10,8 @@ from pathlib import Path
 from leadline.connect.ceph import CephAccess
 from leadline.connect.shell import CommandResult
 from leadline.plan.models import Plan, Target
-from leadline.plan.target_url import TargetKind, TargetUrl, VolumeMode, VolumeRequest
+from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.plan.volume_request import VolumeMode, VolumeRequest
 from leadline.runner.ports import (
     Dataset,
     Device,

@@ -21,7 +21,7 @@ from leadline.connect.kubernetes.pods import PodUser, pods_of
 from leadline.connect.shell import Shell, run_repeatable
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
-from leadline.plan.target_url import Access, Spread
+from leadline.plan.volume_request import Access, Spread
 from leadline.runner.ports import RemoteVolume
 from leadline.targets.kubernetes import StorageClassTarget
 

@@ -35,7 +35,7 @@ from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.kubernetes_cluster import VmSettings
 from leadline.plan.models import Target
-from leadline.plan.target_url import VolumeMode
+from leadline.plan.volume_request import VolumeMode
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 from leadline.targets.kubernetes import KubernetesTarget
 from leadline.targets.kubernetes_cluster import OpenKubernetes

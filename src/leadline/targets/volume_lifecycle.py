@@ -31,7 +31,7 @@ from leadline.errors import LeadlineError
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.plan.target_url import RunnerKind, VolumeMode
+from leadline.plan.volume_request import RunnerKind, VolumeMode
 from leadline.runner.ports import VolumeClaims, Watch
 from leadline.targets.kubernetes import DEADLINE_S, KubernetesTarget
 from leadline.targets.kubernetes_cluster import OpenKubernetes

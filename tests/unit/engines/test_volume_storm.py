@@ -25,7 +25,7 @@ from leadline.formats.volume_lifecycle import (
     read_volume_lifecycle,
 )
 from leadline.metrics import STAGES, Op
-from leadline.plan.target_url import RunnerKind, VolumeMode, VolumeRequest
+from leadline.plan.volume_request import RunnerKind, VolumeMode, VolumeRequest
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import VolumeClaims
 from leadline.targets.volume_lifecycle import lifecycle_support

@@ -12,7 +12,7 @@ from leadline.plan.footprint import target_footprint
 from leadline.plan.groups import target_demand
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import Plan
-from leadline.plan.target_url import VolumeSharing
+from leadline.plan.volume_request import VolumeSharing
 from leadline.runner.ports import RemoteVolume, RemoteVolumes, Shape
 from tests.local_shell import LocalShell
 

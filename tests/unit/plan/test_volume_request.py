@@ -8,20 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.plan.kubernetes_cluster import KubernetesCluster
-from leadline.plan.target_url import (
-    CHOICES,
+from leadline.plan.target_url import CHOICES, OPTIONS, TargetKind, parse_target_url
+from leadline.plan.volume_request import (
     GIB,
     MOST_VOLUMES,
-    OPTIONS,
     PRESETS,
     Access,
     Lifetime,
     RunnerKind,
-    TargetKind,
     VolumeMode,
     VolumeRequest,
     VolumeSharing,
-    parse_target_url,
     volume_request,
 )
 

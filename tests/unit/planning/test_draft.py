@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.target_url import GIB, RunnerKind, VolumeMode
+from leadline.plan.volume_request import GIB, RunnerKind, VolumeMode
 from leadline.planning.draft import (
     PREFILL_BPS,
     Draft,

@@ -46,7 +46,7 @@ from leadline.connect.kubernetes.pods import (
     create_job,
 )
 from leadline.plan.kubernetes_cluster import KubernetesCluster
-from leadline.plan.target_url import VolumeMode, VolumeRequest
+from leadline.plan.volume_request import VolumeMode, VolumeRequest
 
 SNAPSHOTS = "volumesnapshots.snapshot.storage.k8s.io"
 CONTENTS = "volumesnapshotcontents.snapshot.storage.k8s.io"

@@ -40,7 +40,7 @@ from leadline.connect.kubernetes.pods import (
 )
 from leadline.errors import LeadlineError
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, VmSettings
-from leadline.plan.target_url import Bus, HostCache, VolumeMode, VolumeRequest
+from leadline.plan.volume_request import Bus, HostCache, VolumeMode, VolumeRequest
 
 # udev names the data disk in the guest by its serial number, with a prefix by the bus.
 SERIAL = "leadline"

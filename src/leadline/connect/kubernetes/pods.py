@@ -57,7 +57,7 @@ from leadline.connect.kubernetes.objects import (
 )
 from leadline.errors import LeadlineError
 from leadline.plan.kubernetes_cluster import KubernetesCluster
-from leadline.plan.target_url import Spread, VolumeMode, VolumeRequest
+from leadline.plan.volume_request import Spread, VolumeMode, VolumeRequest
 
 TOPOLOGY_KEYS = {Spread.NODE: "kubernetes.io/hostname", Spread.ZONE: "topology.kubernetes.io/zone"}
 CONTAINER = "runner"

@@ -35,7 +35,7 @@ from leadline.inventory.kubernetes.kinds import ObjectKind, parse_quantity
 from leadline.inventory.kubernetes.objects import dump_of
 from leadline.inventory.kubernetes.reading import kubernetes_inventory
 from leadline.plan.kubernetes_cluster import Toleration
-from leadline.plan.target_url import VolumeMode, VolumeRequest
+from leadline.plan.volume_request import VolumeMode, VolumeRequest
 from leadline.planning.draft import Published, Quota, Survey
 from leadline.text import shortened
 from leadline.units import format_size

@@ -15,7 +15,7 @@ from leadline.inventory.ceph.placement import (
 )
 from leadline.inventory.diff import Differing
 from leadline.inventory.kubernetes.models import KubernetesInventory
-from leadline.plan.target_url import RunnerKind, VolumeMode
+from leadline.plan.volume_request import RunnerKind, VolumeMode
 from leadline.planning.draft import PREFILL_BPS, Draft, LeftOut, Load, estimate_cost, sum_costs
 from leadline.report.answers.base import Output
 from leadline.report.answers.comparison import DifferenceOutput

@@ -27,7 +27,7 @@ from leadline.connect.kubernetes.machines import (
 )
 from leadline.connect.kubernetes.objects import labels_of
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, VmSettings
-from leadline.plan.target_url import volume_request
+from leadline.plan.volume_request import volume_request
 from tests.unit.connect.kubernetes.api_double import Answer, ApiDouble, refusal
 
 

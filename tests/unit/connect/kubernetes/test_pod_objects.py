@@ -20,7 +20,7 @@ from leadline.connect.kubernetes.pods import (
     user_of_namespace,
 )
 from leadline.plan.kubernetes_cluster import KubernetesCluster
-from leadline.plan.target_url import VolumeMode, VolumeRequest, volume_request
+from leadline.plan.volume_request import VolumeMode, VolumeRequest, volume_request
 
 LABELS = labels_of("perf-1", "abc", 1)
 

@@ -24,7 +24,7 @@ from leadline.connect.kubernetes.survey import (
     require_resources,
 )
 from leadline.errors import LeadlineError
-from leadline.plan.target_url import VolumeMode, VolumeRequest
+from leadline.plan.volume_request import VolumeMode, VolumeRequest
 from tests.unit.connect.kubernetes.api_double import (
     Answer,
     ApiDouble,

@@ -32,7 +32,7 @@ from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.metrics import Op
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import parse_latency_limit
-from leadline.plan.target_url import VolumeMode
+from leadline.plan.volume_request import VolumeMode
 from leadline.planning.draft import Draft, DraftTarget, LeftOut, Load
 from leadline.report.answers import run as contracts
 from leadline.report.answers.comparison import compare_output
