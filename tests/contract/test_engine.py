@@ -16,8 +16,9 @@ from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.engines.replay import ReplayEngine
 from leadline.plan.footprint import footprint_of
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import EngineChoice, Plan
+from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     Device,

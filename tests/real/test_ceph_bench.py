@@ -19,8 +19,8 @@ from leadline.formats.ceph.rbd_bench import read_rbd_bench, read_rbd_bench_windo
 from leadline.lab.state import lab_access
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Pattern, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Pattern, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Engine, Execution, Job, Location, Progress, RadosPool, RbdImage
 from tests.awaiting import wait_for

@@ -26,7 +26,7 @@ from leadline.engines.fio.job import prefill_text
 from leadline.engines.fio.local import FioEngine
 from leadline.metrics import Op
 from leadline.plan.footprint import footprint_of
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Device, Engine, Execution, Folder, Job, Location, Progress, Shape
 from leadline.stats.histogram import samples_needed

@@ -14,7 +14,7 @@ from leadline.archive.records import Clients, TrialStatus
 from leadline.engines.fio.fleet import FleetEngine
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import footprint_of
-from leadline.plan.models import Pattern, Phase, Workload
+from leadline.plan.workload import Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Hosts, Job
 from tests.local_shell import LocalShell

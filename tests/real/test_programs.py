@@ -19,8 +19,8 @@ from leadline.archive.records import TrialStatus
 from leadline.engines.program.engine import ProgramEngine
 from leadline.formats.program.request import Program
 from leadline.metrics import Op
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress
 from tests.awaiting import wait_for

@@ -15,7 +15,7 @@ from leadline.analysis.selectors import Selector
 from leadline.analysis.verdicts import BETWEEN_RUNS, Pair, Reason, Sample, judge
 from leadline.analysis.workloads import depth, jobs, reported_rate, usual_rate, workload_differences
 from leadline.metrics import IO_METRICS, MARGIN, Metric, Op
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 
 _Key = tuple[str, str, Op | None]
 # A compared cell that lacks its judgement, and the samples of both systems.

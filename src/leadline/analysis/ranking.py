@@ -30,7 +30,7 @@ from leadline.analysis.workloads import workload_differences
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.metrics import MARGIN, STAGES, Metric, Op, Spread
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 from leadline.stats.effects import location
 from leadline.text import did_you_mean, shortened
 

@@ -14,7 +14,7 @@ from leadline.formats.prometheus import storage_rates
 from leadline.formats.result import FormatError
 from leadline.formats.watch_records import MissedHostSample, Role
 from leadline.metrics import Metric
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 
 # Engines take about so long from their start to the first I/O (docs/internals/performance.md).
 STARTING_S = 0.5

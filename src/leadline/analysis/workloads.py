@@ -11,7 +11,7 @@ from leadline.archive.reader import Run
 from leadline.formats.result import EngineOutput, JobOptions
 from leadline.formats.work import work_options
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Phase, Workload
+from leadline.plan.workload import Phase, Workload
 
 # Block size from which the usual rate is bandwidth instead of IOPS.
 STREAMING_BYTES = 64 * 1024

@@ -13,8 +13,8 @@ from leadline.cli.options import format_option, plan_options, power_of, runs_opt
 from leadline.cli.output import echo_line, echo_rendered
 from leadline.errors import Exit
 from leadline.plan.drill_rules import drill_consents, plan_drill
-from leadline.plan.expand import follow_up_bound
 from leadline.plan.faults import nearest_word
+from leadline.plan.follow_ups import follow_up_bound
 from leadline.plan.footprint import shared_layouts, target_footprint
 from leadline.plan.groups import Demand, peak_demand, planned_groups
 from leadline.plan.guard import Guard

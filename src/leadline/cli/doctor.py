@@ -21,7 +21,7 @@ from leadline.lab.daemons import require
 from leadline.lab.network import find_obstacle
 from leadline.lab.state import labs_folder
 from leadline.plan.lab import LabDescription
-from leadline.plan.models import EngineChoice
+from leadline.plan.workload import EngineChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,8 @@ from leadline.formats.ceph.rados_bench import parse_pass
 from leadline.formats.ceph.rbd_bench import OUTPUT_FILE as RBD_OUTPUT_FILE
 from leadline.formats.result import FormatError
 from leadline.plan.footprint import OBJECT_BYTES, Footprint
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Location, Progress, RadosPool, RbdImage
 

@@ -12,9 +12,10 @@ from leadline.engines.volume_lifecycle import VolumeLifecycleEngine
 from leadline.engines.zfs_stream import ZfsStreamEngine
 from leadline.errors import LeadlineError
 from leadline.formats.program.request import Program
-from leadline.plan.models import EngineChoice, Plan, Workload
+from leadline.plan.models import Plan
 from leadline.plan.rules import engine_faults
 from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.ports import Engine
 
 

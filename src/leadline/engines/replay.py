@@ -20,8 +20,8 @@ from leadline.errors import LeadlineError
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import FormatError
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Location, Progress
 

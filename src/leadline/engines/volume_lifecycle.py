@@ -16,8 +16,8 @@ from leadline.engines.outcome import INTERRUPTED
 from leadline.errors import LeadlineError
 from leadline.formats.volume_lifecycle import TOOL, LifecycleRequest, parse_lifecycle_request
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Location, Progress, VolumeClaims, problem_from
 

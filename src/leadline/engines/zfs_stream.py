@@ -40,8 +40,8 @@ from leadline.formats.zfs.stream import (
     parse_stream_request,
 )
 from leadline.plan.footprint import DATA_FILE, Footprint
-from leadline.plan.models import Workload
 from leadline.plan.target_url import BUFFER_BYTES, TargetKind, Transport
+from leadline.plan.workload import Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Dataset, Execution, Job, Location, Progress, Receiver
 from leadline.units import format_size

@@ -10,8 +10,9 @@ from pathlib import PurePath
 from leadline.formats.importer import Result
 from leadline.formats.result import EngineOutput, JobOptions
 from leadline.formats.work import WORK_OPTIONS, work_options
-from leadline.plan.models import Cell, Plan, Recorded, Target, Trial, Workload
+from leadline.plan.models import Cell, Plan, Target, Trial
 from leadline.plan.target_url import parse_target_url
+from leadline.plan.workload import Recorded, Workload
 
 _LONGEST_NAME = 300
 _NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f/]")

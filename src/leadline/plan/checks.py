@@ -31,6 +31,7 @@ from leadline.plan.matrix import (
 from leadline.plan.rules import engine_faults, with_rate
 from leadline.plan.settings import MOST_STATES, Setting, count_states
 from leadline.plan.target_url import TargetUrl, parse_target_url
+from leadline.plan.workload import JobFile, Workload
 from leadline.plan.written_targets import places
 from leadline.plan.yaml_positions import KeyPath
 
@@ -316,7 +317,7 @@ def check_expansion(
     raw: Mapping[str, Any],
     forced: DefaultsDocument,
     profiles: Sequence[ProfileDocument],
-    job_files: Mapping[str, models.JobFile],
+    job_files: Mapping[str, JobFile],
     faults: Faults,
 ) -> None:
     """Check settings together with defaults, and whether each workload can run on its targets."""
@@ -369,7 +370,7 @@ def check_expansion(
 def _check_engines(
     path: KeyPath,
     item: WorkloadDocument,
-    workloads: Sequence[models.Workload],
+    workloads: Sequence[Workload],
     targets: Sequence[tuple[str, str, TargetUrl]],
     faults: Faults,
 ) -> None:

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from leadline.metrics import MARGIN
+from leadline.plan.base import Model, Name
 from leadline.plan.drill import Drill
 from leadline.plan.expectations import Expectation
 from leadline.plan.guard import Guard
@@ -22,18 +23,11 @@ from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
 from leadline.plan.lab import LabDocument
 from leadline.plan.labels import LABEL_WORD, labels_text
 from leadline.plan.matrix import Dimension, matrix_faults
-from leadline.plan.models import (
-    EngineChoice,
-    LatencyLimit,
-    Model,
-    Name,
-    Pattern,
-    Sharing,
-    parse_latency_limit,
-)
+from leadline.plan.models import LatencyLimit, parse_latency_limit
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.plan.settings import Design, Setting
 from leadline.plan.target_url import check_hosts, parse_target_url
+from leadline.plan.workload import EngineChoice, Pattern, Sharing
 from leadline.units import parse_duration, parse_size
 
 

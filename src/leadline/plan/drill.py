@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from leadline.plan.base import Model
 from leadline.units import parse_duration
 
 # The rate before the event has a mean and a standard deviation of so many seconds at least.
@@ -16,11 +17,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x2
 _Shell = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00\n\r]+$")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DrillCommand(_Model):
+class DrillCommand(Model):
     """Lines for `sh -c`: `begin` starts the event, `end` undoes it and may run twice. Each may take
     `within`. They run in `folder`, that of the plan."""
 
@@ -30,7 +27,7 @@ class DrillCommand(_Model):
     folder: str = ""
 
 
-class HostToAdd(_Model):
+class HostToAdd(Model):
     """A host of a Ceph cluster, by its name in CRUSH. Before each trial its OSDs are out until they
     hold no data, and the event brings them in. Draining takes `within` at most, and so does the
     backfill."""
@@ -43,7 +40,7 @@ def _named_host(given: Any) -> Any:
     return {"host": given} if isinstance(given, str) else given
 
 
-class DrillEvent(_Model):
+class DrillEvent(Model):
     """One event. In a lab: `stop_osd` by number, `stop_host` and `stop_zone` by name kill the OSDs
     there, `lose_link` drops every packet between two zones or racks. On any Ceph cluster:
     `add_host`. On any system: `command`."""
@@ -89,7 +86,7 @@ class DrillEvent(_Model):
         return f"stop {kind} {self.stop_host or self.stop_zone}"
 
 
-class Drill(_Model):
+class Drill(Model):
     """The event begins `after` so many seconds of measured I/O and is undone when it `lasts` so
     long. `lasts` is 0 for an event that is not undone."""
 

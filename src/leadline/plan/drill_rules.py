@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from leadline.plan.drill import Drill
 from leadline.plan.lab import LabDescription
-from leadline.plan.models import EngineChoice, Plan, Target, Workload
+from leadline.plan.models import Plan, Target
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.units import format_duration
 
 # The I/O of these targets is fio's on this machine, whose clock is that of the event.

@@ -17,13 +17,13 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     model_validator,
 )
 
 from leadline import errors
+from leadline.plan.base import Model
 from leadline.plan.faults import Faults, InvalidDocument, nearest_word, take_errors
 from leadline.plan.yaml_positions import KeyPath, read_positioned
 from leadline.text import counted
@@ -70,9 +70,7 @@ Amount = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False, strict=True)
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=1, le=2**60)]
 
 
-class _Facts(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Facts(Model):
     @property
     def known(self) -> dict[str, Any]:
         """The facts that are not unknown, by key."""
@@ -169,10 +167,8 @@ class ClusterDocument(ClusterFacts):
     targets: dict[str, TargetFacts] = Field(default_factory=dict)
 
 
-class FactsDocument(BaseModel):
+class FactsDocument(Model):
     """facts.yaml. `targets` are of every cluster; a target below a cluster overrides them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: Word = ""
     clusters: dict[str, ClusterDocument] = Field(default_factory=dict)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from leadline.plan.models import Phase, Plan, Workload
+from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind, TargetUrl, Vdev
 from leadline.plan.volume_request import VolumeSharing
+from leadline.plan.workload import Phase, Workload
 
 # Job k of every generated workload uses this file, so that all workloads share the prefill.
 DATA_FILE = "leadline.{job}.dat"

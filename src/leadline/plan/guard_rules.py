@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 
 from leadline.plan.footprint import PREFILL_BLOCK, target_footprint
 from leadline.plan.guard import Guard
-from leadline.plan.models import EngineChoice, OpenLoop, Phase, Plan, Workload
+from leadline.plan.models import OpenLoop, Plan
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Phase, Workload
 from leadline.units import format_duration, format_size
 
 # fio holds its rate on average over the time of a trial, and the first I/O of each job is free: at

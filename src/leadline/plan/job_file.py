@@ -12,7 +12,7 @@ from pathlib import Path
 from leadline import errors
 from leadline.errors import LeadlineError
 from leadline.files import read_small_text
-from leadline.plan.models import JobFile
+from leadline.plan.workload import JobFile
 from leadline.units import parse_duration, parse_fio_size
 
 # Options that take I/O, or other files, away from the target.

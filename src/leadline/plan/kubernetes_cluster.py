@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from leadline.plan.base import Model
 from leadline.units import parse_duration, parse_size
 
 DnsLabel = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
@@ -23,11 +24,7 @@ def parse_cpu(value: object) -> object:
 _Cpu = Annotated[float, BeforeValidator(parse_cpu), Field(gt=0, le=1024)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Toleration(_Model):
+class Toleration(Model):
     """A taint that runners put up with, with the fields of a pod's `tolerations`."""
 
     key: str | None = None
@@ -40,7 +37,7 @@ class Toleration(_Model):
 _Named = Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[a-z0-9.-]+$")]
 
 
-class BootImage(_Model):
+class BootImage(Model):
     """What virtual machines boot from: one of an image of container disks, a URL that CDI
     fetches, a volume claim `NAMESPACE/NAME` and a DataSource `NAMESPACE/NAME`, which CDI clones.
     `size` None: that of the DataSource, else 10 GiB."""
@@ -69,7 +66,7 @@ class BootImage(_Model):
         return self.container_disk is None
 
 
-class VmSettings(_Model):
+class VmSettings(Model):
     """Virtual machines of the cluster. `io_threads`: a thread of QEMU's own for the data disk;
     `packages`: what cloud-init installs in a guest that lacks it; `proxy` is for that."""
 
@@ -83,7 +80,7 @@ class VmSettings(_Model):
 STORAGE_NAMESPACES = ("rook-ceph", "openshift-storage", "openebs", "mayastor")
 
 
-class KubernetesCluster(_Model):
+class KubernetesCluster(Model):
     """Everything has kubectl's own default but `namespace`: without one, each run makes its own
     and removes it. `image` has no default: runner pods need one, virtual machines do not. `cpu` and
     `memory` are what a runner pod requests and is limited to; `ready_s` is how long volumes and

@@ -66,6 +66,7 @@ from leadline.plan.rules import mixed_lifecycles, small_volumes, unfit_runners, 
 from leadline.plan.settings import APPLIED_KINDS, Setting
 from leadline.plan.stop_rules import stop_faults
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import JobFile
 from leadline.plan.written_targets import written_targets
 from leadline.plan.yaml_positions import KeyPath, Positioned, YamlFault, load_positioned
 
@@ -498,7 +499,7 @@ def _profiles(raw: Mapping[str, Any], faults: Faults) -> list[ProfileDocument]:
     return loaded
 
 
-def _built_in_job_files(profiles: Sequence[ProfileDocument]) -> dict[str, models.JobFile]:
+def _built_in_job_files(profiles: Sequence[ProfileDocument]) -> dict[str, JobFile]:
     """The job files of built-in profiles, next to these, by the path in the profile."""
     folder = resources.files("leadline.data") / "profiles"
     found = {}
@@ -509,9 +510,9 @@ def _built_in_job_files(profiles: Sequence[ProfileDocument]) -> dict[str, models
     return found
 
 
-def _job_files(raw: Mapping[str, Any], base: Path, faults: Faults) -> dict[str, models.JobFile]:
+def _job_files(raw: Mapping[str, Any], base: Path, faults: Faults) -> dict[str, JobFile]:
     """The user's job files by the path written in the plan, relative to the plan's own folder."""
-    found: dict[str, models.JobFile] = {}
+    found: dict[str, JobFile] = {}
     for index, workload in enumerate(mappings(raw.get("workloads"))):
         written = workload.get("job_file")
         if isinstance(written, str) and written not in found:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.plan.footprint import OBJECT_BYTES, target_footprint
-from leadline.plan.models import EngineChoice, Pattern, Phase, Plan, Workload
+from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind, TargetUrl
 from leadline.plan.volume_request import Access, Lifetime, RunnerKind, VolumeMode, VolumeSharing
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.units import format_size
 
 # Each stream has two programs and, between hosts, a connection of its own.

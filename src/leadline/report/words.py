@@ -14,7 +14,7 @@ from leadline.analysis.figures import Absence, MetricFigure
 from leadline.analysis.verdicts import Evidence, Judgement, Reason, Verdict
 from leadline.findings import Severity
 from leadline.metrics import STAGES, Metric, Op
-from leadline.plan.models import EngineChoice, Pattern, Phase, Recorded, Workload
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Recorded, Workload
 from leadline.stats.histogram import samples_needed
 from leadline.text import count_text as count_text
 from leadline.text import visible as visible

@@ -15,7 +15,7 @@ from leadline.archive import layout
 from leadline.archive.records import Problem
 from leadline.errors import LeadlineError
 from leadline.formats.drill import Mark
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 from leadline.probes.watches.base import Lines
 from leadline.runner.events import Noted, StopRequest
 from leadline.runner.ports import Event, problem_from

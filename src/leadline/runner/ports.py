@@ -15,9 +15,10 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import Plan, Workload
+from leadline.plan.models import Plan
 from leadline.plan.target_url import ReceiveOn, TargetKind, TargetUrl
 from leadline.plan.volume_request import VolumeSharing
+from leadline.plan.workload import Workload
 from leadline.runner.events import StopRequest
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from leadline.errors import LeadlineError
 from leadline.inventory.layer import Layer
 from leadline.plan.footprint import Footprint, target_footprint
 from leadline.plan.groups import planned_groups
-from leadline.plan.models import Cell, JobFile, LeftOut, Plan, Trial, Workload
+from leadline.plan.models import Cell, LeftOut, Plan, Trial
+from leadline.plan.workload import JobFile, Workload
 from leadline.runner.events import Observer, StopRequest
 from leadline.runner.guard import RunGuard
 from leadline.runner.ports import (

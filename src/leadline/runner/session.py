@@ -26,7 +26,7 @@ from leadline.archive.records import (
 from leadline.errors import LeadlineError
 from leadline.inventory.host import HostInventory
 from leadline.metrics import Metric, Op
-from leadline.plan.expand import (
+from leadline.plan.follow_ups import (
     Outcomes,
     TrialOutcome,
     add_round,

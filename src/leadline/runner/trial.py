@@ -25,7 +25,8 @@ from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import limited
-from leadline.plan.models import Cell, Trial, Workload
+from leadline.plan.models import Cell, Trial
+from leadline.plan.workload import Workload
 from leadline.probes.host import CpuTimes, processor_between
 from leadline.runner.drill import TrialDrill
 from leadline.runner.events import TrialEnded, TrialProgress, TrialStarted

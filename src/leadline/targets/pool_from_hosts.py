@@ -15,8 +15,9 @@ from leadline.connect.shell import run_repeatable
 from leadline.engines.fio.choice import TRY_S
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Target
+from leadline.plan.models import Target
 from leadline.plan.target_url import TargetKind, TargetUrl
+from leadline.plan.workload import EngineChoice
 from leadline.probes.watches.host import Machine
 from leadline.runner.ports import CEPH_CONF_THERE, Host, Journal, RadosObjects, RbdImage
 from leadline.targets.ceph import PoolTarget, RbdTarget

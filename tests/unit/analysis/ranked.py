@@ -19,7 +19,8 @@ from leadline.analysis.figures import (
 from leadline.analysis.objectives import Objective, Question
 from leadline.findings import Severity
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Cell, Phase, Plan, Recorded, Target, Trial, Workload
+from leadline.plan.models import Cell, Plan, Target, Trial
+from leadline.plan.workload import Phase, Recorded, Workload
 
 READ, WRITE = Op.READ, Op.WRITE
 Trials = Sequence[float | None]

@@ -24,7 +24,7 @@ from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 from leadline.formats.watch_records import Role
 from leadline.metrics import COSTS, IO_METRICS, Metric, Op
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from tests.unit.audit.audit_archives import Stored, build, cell
 from tests.unit.formats.test_prometheus import DISK, NODE, POD, disk, line, modes
 

@@ -8,7 +8,7 @@ from leadline.analysis.workloads import (
     workload_differences,
 )
 from leadline.metrics import Op
-from leadline.plan.models import Pattern, Phase, Recorded, Workload
+from leadline.plan.workload import Pattern, Phase, Recorded, Workload
 
 WORKLOAD = small_plan().cells[0].workload
 

@@ -27,7 +27,8 @@ from leadline.archive.records import (
 from leadline.findings import Finding
 from leadline.formats.fio.json_output import parse_fio_json
 from leadline.formats.result import FormatError
-from leadline.plan.models import Cell, JobFile, Pattern, Phase, Plan, Target, Trial, Workload
+from leadline.plan.models import Cell, Plan, Target, Trial
+from leadline.plan.workload import JobFile, Pattern, Phase, Workload
 
 RECORDED = Path(__file__).parent / "recorded"
 SPAN = 256 << 20

@@ -16,7 +16,8 @@ from leadline.audit.gathering import with_neighbours
 from leadline.audit.registry import RULES
 from leadline.formats.result import DiskUse, EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Op
-from leadline.plan.models import Cell, Workload
+from leadline.plan.models import Cell
+from leadline.plan.workload import Workload
 from tests.unit.audit.published import audit_output, output_evidence
 
 NUMBERS = st.sampled_from([0.0, 5e-324, 1e-9, 1.0, 4096.0, 1e308]) | st.floats(

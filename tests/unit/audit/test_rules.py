@@ -16,7 +16,8 @@ from leadline.importing.archives import Labels, import_results
 from leadline.importing.gather import gather
 from leadline.metrics import Op
 from leadline.plan.guard import Guard
-from leadline.plan.models import Cell, Pattern
+from leadline.plan.models import Cell
+from leadline.plan.workload import Pattern
 from tests.conftest import ROOT
 from tests.unit.audit.audit_archives import SPAN, Judge, Stored, build, cell
 

@@ -11,7 +11,8 @@ from leadline.audit.evidence import Place, TrialEvidence
 from leadline.findings import Finding, Severity
 from leadline.formats.result import JobResult
 from leadline.metrics import Op
-from leadline.plan.models import Cell, Pattern, Phase, Workload
+from leadline.plan.models import Cell
+from leadline.plan.workload import Pattern, Phase, Workload
 from tests.unit.audit.audit_archives import Judge, Stored
 from tests.unit.audit.published import ask, done, job, output, output_evidence
 

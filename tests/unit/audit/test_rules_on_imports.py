@@ -13,7 +13,8 @@ from leadline.findings import Finding, Severity
 from leadline.formats.clients import read_results
 from leadline.formats.result import EngineOutput, JobResult, Latency, Note, NoteKind, Operation
 from leadline.metrics import Op
-from leadline.plan.models import Cell, Workload
+from leadline.plan.models import Cell
+from leadline.plan.workload import Workload
 from tests.conftest import RECORDED
 from tests.unit.audit.published import (
     audit_output,

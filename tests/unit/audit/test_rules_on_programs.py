@@ -11,7 +11,8 @@ from leadline.archive.raw import read_output, read_windows
 from leadline.audit.evidence import CellEvidence, Place, TrialEvidence
 from leadline.audit.registry import run_rules
 from leadline.formats.program.request import Program, read_request
-from leadline.plan.models import Cell, EngineChoice, Workload
+from leadline.plan.models import Cell
+from leadline.plan.workload import EngineChoice, Workload
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "tests" / "recorded" / "program"

@@ -15,7 +15,7 @@ from leadline.findings import Finding, Severity
 from leadline.formats.fio.logs import Window
 from leadline.formats.result import DiskUse, JobResult
 from leadline.metrics import Op
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from tests.unit.audit.audit_archives import Stored, build, cell
 from tests.unit.audit.published import ask, audit_output, audited, done, job, of, output, row
 

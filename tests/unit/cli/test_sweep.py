@@ -11,7 +11,8 @@ from leadline.archive.records import Derived, DerivedOperation, TrialStatus
 from leadline.cli.progress import Sweeps
 from leadline.metrics import Metric, Op
 from leadline.plan.expand import with_repeats
-from leadline.plan.models import Cell, Pattern, Phase, Plan, Target, Trial, Workload
+from leadline.plan.models import Cell, Plan, Target, Trial
+from leadline.plan.workload import Pattern, Phase, Workload
 
 REPEATS = 2
 COMPLETED: Any = SimpleNamespace(status=TrialStatus.COMPLETED)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadline.connect.ceph import CephAccess
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 
 ACCESS = CephAccess(conf=Path("/lab/ceph.conf"), name="bench", namespace=Path("/run/netns/z1"))
 NEAR = CephAccess(conf=Path("/lab/ceph.conf"))

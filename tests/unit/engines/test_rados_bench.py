@@ -10,7 +10,7 @@ from leadline.engines.ceph_bench import RadosBenchEngine, cleanup_command
 from leadline.errors import LeadlineError
 from leadline.formats.ceph.rados_bench import read_rados_bench
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Pattern
+from leadline.plan.workload import EngineChoice, Pattern
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, RadosPool
 from tests.unit.engines.bench_doubles import ACCESS, NEAR, Install, installer, workload

@@ -13,8 +13,8 @@ from leadline.errors import LeadlineError
 from leadline.formats.ceph.rbd_bench import read_rbd_bench
 from leadline.metrics import Op
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Pattern
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Pattern
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress, RbdImage
 from tests.unit.engines.bench_doubles import ACCESS, NEAR, Install, installer, workload

@@ -17,8 +17,8 @@ from leadline.engines.zfs_stream import ZfsStreamEngine, try_route
 from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.formats.zfs.stream import parse_zfs_stream, read_stream_output, read_zfs_stream
-from leadline.plan.models import EngineChoice, Pattern, Workload
 from leadline.plan.target_url import BUFFER_BYTES, ReceiveOn, TargetKind, Transport
+from leadline.plan.workload import EngineChoice, Pattern, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Dataset, Execution, Folder, Job, Receiver
 from tests.local_shell import LocalShell

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.metrics import Metric
-from leadline.plan.expand import (
+from leadline.plan.follow_ups import (
     Outcomes,
     TrialOutcome,
     grow_plan,

@@ -16,7 +16,8 @@ from leadline.plan.footprint import target_footprint
 from leadline.plan.guard import Guard, parse_windows
 from leadline.plan.guard_rules import guarded_course, limited
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
-from leadline.plan.models import EngineChoice, Plan
+from leadline.plan.models import Plan
+from leadline.plan.workload import EngineChoice
 from leadline.runner.ports import Shape
 
 MIXED = {"name": "m", "pattern": "randrw", "read_share": 70, "numjobs": 2, "iodepth": 8}

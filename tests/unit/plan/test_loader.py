@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leadline.errors import PLAN_INVALID, PLAN_UNREADABLE, LeadlineError
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
-from leadline.plan.models import EngineChoice, Pattern
+from leadline.plan.workload import EngineChoice, Pattern
 
 FIVE_FAULTS = """\
 name: study

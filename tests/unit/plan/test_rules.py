@@ -10,9 +10,10 @@ from leadline import errors
 from leadline.engines.choose import RealEngines
 from leadline.errors import LeadlineError
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
-from leadline.plan.models import EngineChoice, JobFile, Pattern, Phase, Plan, Workload
+from leadline.plan.models import Plan
 from leadline.plan.rules import engine_faults
 from leadline.plan.target_url import TargetKind, parse_target_url
+from leadline.plan.workload import EngineChoice, JobFile, Pattern, Phase, Workload
 
 LOCATIONS = {
     TargetKind.DIR: "dir:/x",

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.plan.expand import drop_targets, grow_plan, interleaved, with_repeats
+from leadline.plan.expand import drop_targets, interleaved, with_repeats
+from leadline.plan.follow_ups import grow_plan
 from leadline.plan.models import LeftOut, Plan
 from leadline.plan.settings import Design, Setting, count_states, states
 from tests.unit.plan.test_matrix import faults, load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import LeadlineError
-from leadline.plan.expand import add_round
+from leadline.plan.follow_ups import add_round
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan
 from leadline.plan.stop import Stop

@@ -19,7 +19,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.drill import DrillMark, Mark, parse_drill
 from leadline.plan.drill import Drill, DrillCommand, DrillEvent
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 from leadline.runner import drill as module
 from leadline.runner.drill import TrialDrill
 from leadline.runner.events import StopRequest

@@ -22,7 +22,7 @@ from leadline.engines.replay import ReplayEngine
 from leadline.errors import LeadlineError
 from leadline.formats.guard_readings import GuardReading, MissedReading
 from leadline.plan.guard import Guard, PrometheusLimit
-from leadline.plan.models import Pattern, Phase, Workload
+from leadline.plan.workload import Pattern, Phase, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.guard import QueryLimit, Reading, RunGuard
 from leadline.runner.ports import Execution, Job, Progress, RemoteVolume, RemoteVolumes, Shape

@@ -21,7 +21,7 @@ from leadline.archive.writer import RunWriter
 from leadline.cli.options import this_session
 from leadline.engines.replay import ReplayEngine
 from leadline.judge import Judge, verified
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 from leadline.runner.events import Event, Looked, StopRequest
 from leadline.runner.ports import Execution, Job, Location, Progress
 from leadline.runner.session import Outcome

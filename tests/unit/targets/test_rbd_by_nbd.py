@@ -12,9 +12,9 @@ from leadline.archive.records import Created
 from leadline.connect import programs
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import LeadlineError
-from leadline.plan.models import EngineChoice, Phase, Workload
 from leadline.plan.rules import engine_faults
 from leadline.plan.target_url import parse_target_url
+from leadline.plan.workload import EngineChoice, Phase, Workload
 from leadline.runner.ports import NbdExport
 from leadline.targets import rbd_by_nbd
 from leadline.targets.rbd_by_nbd import remove_served_image, require_possible

@@ -21,8 +21,9 @@ from leadline.formats.watch_records import Role
 from leadline.metrics import Metric, Op
 from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import budget_of
-from leadline.plan.models import REACHED_SHARE, Cell, Target, Workload
+from leadline.plan.models import REACHED_SHARE, Cell, Target
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import Workload
 
 # Share of the data of I/Os that crosses a network link at least once if the target is remote.
 _CROSSED = 0.5

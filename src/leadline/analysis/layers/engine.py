@@ -19,7 +19,7 @@ from leadline.analysis.layers.windows import Basis, Seconds, Window, start_delay
 from leadline.archive.trial import StoredTrial
 from leadline.formats.result import EngineOutput, Operation, summed
 from leadline.metrics import Op
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 
 
 def engine_flow(

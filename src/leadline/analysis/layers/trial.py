@@ -43,7 +43,7 @@ from leadline.formats.zfs.kstat import Txg, TxgState, parse_kstat, parse_txgs
 from leadline.formats.zfs.stream import StreamReport
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
-from leadline.plan.models import EngineChoice
+from leadline.plan.workload import EngineChoice
 
 Record = TypeVar("Record")
 _KSTATS = ("arcstats", "dmu_tx")

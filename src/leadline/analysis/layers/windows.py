@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from leadline.formats.zfs.stream import StreamReport
 from leadline.metrics import Op
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 
 # Engines take about so long from their start to the first I/O (docs/internals/performance.md).
 _STARTUP_S = 0.5

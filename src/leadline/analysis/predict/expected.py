@@ -30,8 +30,8 @@ from leadline.model.bounds import (
     Task,
     cost_s,
 )
-from leadline.plan.models import Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import Workload
 
 # The processor time of an I/O alone is 1.4 times that of one among many (ming1: 921 to 962 against
 # 655 us): all threads are woken for it.

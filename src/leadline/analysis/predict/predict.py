@@ -47,7 +47,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.result import JobOptions
 from leadline.metrics import Metric, Op
 from leadline.plan.footprint import OBJECT_BYTES
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 
 # Loads between two measured levels that are drawn.
 _BETWEEN = 3

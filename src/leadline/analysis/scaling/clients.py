@@ -15,7 +15,8 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.trial import StoredTrial
 from leadline.formats.result import EngineOutput, Operation, by_name
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Density, LatencyLimit, Workload
+from leadline.plan.models import Density, LatencyLimit
+from leadline.plan.workload import Workload
 from leadline.stats.histogram import LatencyHistogram, samples_needed
 
 # --- fairness: the slowest client against the median client -------------------------------------

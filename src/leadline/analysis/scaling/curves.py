@@ -15,8 +15,9 @@ from leadline.archive.records import TrialStatus
 from leadline.findings import Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Cell, Phase, Workload
+from leadline.plan.models import Cell
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import Phase, Workload
 
 # fio options (with their aliases) by which imported results of one name are different workloads.
 _FAMILY = (("rw", "readwrite"), ("bs", "blocksize"), ("rwmixread",))

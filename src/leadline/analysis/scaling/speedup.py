@@ -31,8 +31,9 @@ from leadline.metrics import Metric
 from leadline.plan.facts import ClusterFacts, TargetFacts
 from leadline.plan.lab import LabDescription
 from leadline.plan.labels import is_number
-from leadline.plan.models import LatencyLimit, Target, Workload
+from leadline.plan.models import LatencyLimit, Target
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import Workload
 
 # --- resources: hosts, OSDs, processor cores, copies --------------------------------------------
 

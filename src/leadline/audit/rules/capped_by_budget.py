@@ -9,7 +9,8 @@ from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.metrics import Op
 from leadline.plan.guard_rules import budget_of
-from leadline.plan.models import REACHED_SHARE, Phase
+from leadline.plan.models import REACHED_SHARE
+from leadline.plan.workload import Phase
 from leadline.units import format_bandwidth, format_iops
 
 

@@ -11,7 +11,8 @@ from leadline.audit.rule import RuleFinding, rule
 from leadline.findings import Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import Op
-from leadline.plan.models import REACHED_SHARE, Phase, chance_iops
+from leadline.plan.models import REACHED_SHARE, chance_iops
+from leadline.plan.workload import Phase
 from leadline.units import format_iops, parse_fio_size
 
 

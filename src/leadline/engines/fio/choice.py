@@ -11,7 +11,7 @@ from leadline import errors
 from leadline.connect.shell import Shell, run_repeatable
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import DATA_FILE
-from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.ports import Location
 
 # Percentiles and json+ bins of total latency came with 3.18 (fio's pull requests 920 and 948).

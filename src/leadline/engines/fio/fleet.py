@@ -38,7 +38,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.fio.job_file import text_of
 from leadline.formats.result import FormatError, JobResult
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     CEPH_CONF_THERE,

@@ -20,7 +20,7 @@ from leadline.plan.footprint import (
     client_job,
     job_of,
 )
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Shape
 
 # In one job the next I/O waits for those in flight before it sleeps until its time

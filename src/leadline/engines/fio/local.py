@@ -33,8 +33,8 @@ from leadline.engines.outcome import execution_of
 from leadline.engines.process import Program, RateReader, supervise
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     Device,

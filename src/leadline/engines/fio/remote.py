@@ -42,9 +42,9 @@ from leadline.engines.process import RateReader
 from leadline.errors import LeadlineError
 from leadline.formats.fio.job_file import text_of
 from leadline.plan.footprint import Footprint
-from leadline.plan.models import EngineChoice, Workload
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import VolumeSharing
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     Execution,

@@ -47,8 +47,8 @@ from leadline.formats.program.request import (
     parse_program_request,
 )
 from leadline.plan.footprint import DATA_FILE, Footprint
-from leadline.plan.models import Workload
 from leadline.plan.target_url import TargetKind
+from leadline.plan.workload import Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress, RemoteVolumes
 

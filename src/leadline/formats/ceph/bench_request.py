@@ -14,7 +14,7 @@ from leadline.files import read_content
 from leadline.formats.json_lines import parse_document
 from leadline.formats.result import FormatError, JobOptions
 from leadline.metrics import Op
-from leadline.plan.models import Pattern, Phase
+from leadline.plan.workload import Pattern, Phase
 
 # rbd bench repeats one random byte, rados bench the letter z behind a short head (measured,
 # docs/internals/ceph-bench-engines.md). The values are those of fio's option.

@@ -19,7 +19,7 @@ from leadline.formats.fio.logs import Progress, Window, progress_windows
 from leadline.formats.json_lines import load_json
 from leadline.formats.result import EngineOutput, FormatError, JobResult, Latency, Operation
 from leadline.metrics import Op
-from leadline.plan.models import Phase
+from leadline.plan.workload import Phase
 
 TOOL: Final = "rados bench"
 # Of each invocation by its phase and pass over the data, both counted from 1.

@@ -37,7 +37,7 @@ from leadline.formats.result import (
 )
 from leadline.formats.text import line_refused
 from leadline.metrics import Op
-from leadline.plan.models import Phase
+from leadline.plan.workload import Phase
 
 TOOL: Final = "rbd bench"
 # Of each invocation by its phase, counted from 1.

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from leadline.files import ReadingCost, read_content
 from leadline.formats.json_lines import parse_document
 from leadline.formats.result import FormatError
-from leadline.plan.models import Pattern, Phase, Workload
+from leadline.plan.workload import Pattern, Phase, Workload
 
 REQUEST_FILE: Final = "program.json"
 # Bytes of one unit of pgbench's scale, 100,000 accounts with their index (PostgreSQL 15).

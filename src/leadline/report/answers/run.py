@@ -19,9 +19,9 @@ from leadline.archive.verify import Discrepancy, Verification
 from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity, aggregate
 from leadline.formats.importer import Refused
-from leadline.plan.expand import follow_up_bound
 from leadline.plan.facts import GivenFacts, TargetFacts
 from leadline.plan.faults import Fault
+from leadline.plan.follow_ups import follow_up_bound
 from leadline.plan.footprint import target_footprint
 from leadline.plan.groups import planned_groups
 from leadline.plan.guard_rules import GuardedCourse

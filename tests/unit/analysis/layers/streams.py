@@ -12,7 +12,8 @@ from leadline.archive.raw import derive
 from leadline.archive.reader import Run
 from leadline.formats.zfs.stream import read_stream_output
 from leadline.inventory.layer import Layer, LayerKind
-from leadline.plan.models import Cell, EngineChoice, Pattern, Phase, Workload
+from leadline.plan.models import Cell
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from tests.unit.analysis.layers.layer_archives import lines, machine, stamp, with_stack
 from tests.unit.audit.audit_archives import Stored, build
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leadline.analysis.layers.windows import Basis, Sample, Window, growth, workload_window
 from leadline.metrics import Op
-from leadline.plan.models import Pattern, Phase, Workload
+from leadline.plan.workload import Pattern, Phase, Workload
 
 
 def phase(name: str, pattern: Pattern) -> Phase:

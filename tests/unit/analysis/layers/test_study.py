@@ -17,7 +17,7 @@ from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from leadline.report.pages.layer_words import explanation
 from tests.unit.analysis.layers.layer_archives import (
     EXT4,

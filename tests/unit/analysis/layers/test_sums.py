@@ -16,7 +16,8 @@ from leadline.analysis.layers.zfs import write_factor
 from leadline.archive import layout
 from leadline.inventory.layer import Layer, LayerKind
 from leadline.metrics import Op
-from leadline.plan.models import Cell, Pattern
+from leadline.plan.models import Cell
+from leadline.plan.workload import Pattern
 from leadline.report.pages.layer_words import words
 from tests.unit.analysis.layers.layer_archives import (
     EXT4,

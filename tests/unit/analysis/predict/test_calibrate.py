@@ -13,7 +13,7 @@ from leadline.analysis.predict.facts import Refusal, Shift, Station
 from leadline.findings import Finding
 from leadline.metrics import Metric, Op
 from leadline.model.networks import Network, throughput
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from tests.unit.analysis.scaling.levels import OVERLOADED, Did, Level, closed, refusal, simulate
 
 DELAY_S, CAPACITY, SERVERS = 0.002, 8000.0, 6.0

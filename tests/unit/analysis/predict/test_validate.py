@@ -20,7 +20,7 @@ from leadline.analysis.predict.validate import (
     validate,
 )
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from tests.unit.analysis.predict.test_calibrate import DELAY_S, rate
 from tests.unit.analysis.scaling.levels import Did, Level, closed, simulate
 

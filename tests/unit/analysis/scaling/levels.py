@@ -17,7 +17,8 @@ from leadline.archive.records import Problem, Redactions, TrialStatus
 from leadline.findings import Finding, Severity
 from leadline.formats.result import EngineOutput, JobOptions, JobResult, Latency, Operation
 from leadline.metrics import Measurement, Op
-from leadline.plan.models import Cell, Pattern, Phase, Plan, Recorded, Target, Trial, Workload
+from leadline.plan.models import Cell, Plan, Target, Trial
+from leadline.plan.workload import Pattern, Phase, Recorded, Workload
 from leadline.stats.histogram import LatencyHistogram
 
 OVERLOADED = Problem(code="rate-not-reached", fact="the queue grew without bound")

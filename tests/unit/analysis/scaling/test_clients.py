@@ -21,7 +21,8 @@ from leadline.analysis.scaling.limits import Standing
 from leadline.analysis.verdicts import Verdict
 from leadline.archive.records import Problem
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Density, Pattern, parse_latency_limit
+from leadline.plan.models import Density, parse_latency_limit
+from leadline.plan.workload import Pattern
 from tests.unit.analysis.scaling.levels import OVERLOADED, Did, Level, simulate
 from tests.unit.audit.audit_archives import Stored, build, cell
 

@@ -10,7 +10,7 @@ from leadline.analysis.figures import TrialValue, summarise
 from leadline.analysis.scaling.curves import Axis, load_curves
 from leadline.archive.records import Problem
 from leadline.metrics import Metric, Op
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from tests.unit.analysis.scaling.levels import OVERLOADED, Did, Level, closed, refusal, simulate
 
 P99 = Metric.LATENCY_P99

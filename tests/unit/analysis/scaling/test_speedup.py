@@ -10,7 +10,7 @@ from leadline.analysis.scaling.curves import LoadCurve
 from leadline.analysis.scaling.speedup import Kind, Resource, partners
 from leadline.analysis.verdicts import Verdict
 from leadline.metrics import Op
-from leadline.plan.models import Pattern
+from leadline.plan.workload import Pattern
 from tests.unit.analysis.scaling.levels import Did, Level, closed, refusal, simulate
 from tests.unit.analysis.scaling.systems import HOSTS, against
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.engines.fio.choice import candidates
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 
 _BOTH = frozenset({"io_uring", "libaio", "psync"})
 

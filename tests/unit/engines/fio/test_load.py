@@ -12,7 +12,7 @@ from leadline.formats.fio.job_file import options_of, text_of
 from leadline.formats.result import EngineOutput, JobOptions, JobResult, Operation
 from leadline.metrics import Op
 from leadline.plan.footprint import footprint_of
-from leadline.plan.models import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Shape
 
 MIB = 1 << 20

@@ -22,7 +22,7 @@ from leadline.engines.fio import remote
 from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.errors import LeadlineError
 from leadline.plan.loader import Overrides, load_plan
-from leadline.plan.models import EngineChoice, Workload
+from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress, RemoteVolume, RemoteVolumes, Shape
 from tests.conftest import RECORDED

@@ -18,7 +18,7 @@ from leadline.formats.ceph.rados_bench import (
 from leadline.formats.fio.logs import progress_windows
 from leadline.formats.result import EngineOutput, FormatError
 from leadline.metrics import PERCENTILES, Metric, Op
-from leadline.plan.models import Pattern, Phase
+from leadline.plan.workload import Pattern, Phase
 from tests.conftest import ROOT
 from tests.unit.audit.published import output_evidence
 

@@ -9,7 +9,8 @@ from leadline.archive import layout
 from leadline.archive.trial import StoredTrial
 from leadline.findings import Finding, Severity
 from leadline.metrics import Op
-from leadline.plan.models import Cell, Pattern
+from leadline.plan.models import Cell
+from leadline.plan.workload import Pattern
 from leadline.report.document import Strip
 from leadline.report.pages.trial_events import straggling, with_events
 from tests.unit.audit.audit_archives import Stored, build, cell

@@ -13,7 +13,7 @@ from leadline.archive.records import RunStatus, TrialStatus
 from leadline.findings import Finding, Severity
 from leadline.formats.result import JobOptions
 from leadline.metrics import PERCENTILES, STAGES, Metric
-from leadline.plan.models import Recorded
+from leadline.plan.workload import Recorded
 from leadline.report.document import Block, Document, Paragraph, Section
 from leadline.report.marks import Marks, finding_list
 from leadline.report.pages.comparison.explanations import range_text

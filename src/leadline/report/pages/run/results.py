@@ -12,7 +12,7 @@ from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.findings import Finding
 from leadline.metrics import COSTS, Metric
-from leadline.plan.models import Workload
+from leadline.plan.workload import Workload
 from leadline.report.cells import (
     number_cell,
     number_column,
