@@ -145,6 +145,24 @@ def test_prometheus_gives_the_storages_side_outside_labs(tmp_path: Path) -> None
     assert [one.metric for one in one_row(Run(run.path)).costs] == [Metric.CLIENT_CPU]
 
 
+def test_kubelets_give_processor_time_and_memory_of_the_storages_pods(tmp_path: Path) -> None:
+    osd = {"namespace": "rook-ceph", "pod": "osd-0", "container": "osd", "age_s": 0.0}
+
+    def sampled(at_s: float, cpu_s: float) -> bytes:
+        read = {**osd, "read_at_s": 1e9 + at_s, "cpu_s": cpu_s, "memory_bytes": 5e9}
+        line = {"at": "", "elapsed_s": at_s, "node": "a", "cores": 8, "containers": [read]}
+        return json.dumps(line).encode()
+
+    run = build(tmp_path / "r", {"a": (cell(), [Stored()])})
+    content = b"\n".join((sampled(0.0, 10.0), sampled(10.0, 25.0)))
+    row = one_row(watched(run, content, name=layout.KUBELETS))
+    rate = row.metric(Metric.IOPS).value or 0.0
+    assert row.metric(Metric.STORAGE_CPU).value == pytest.approx(1.5 / rate)
+    assert row.metric(Metric.STORAGE_MEMORY).value == 5e9
+    assert row.metric(Metric.DISK_BYTES).value is None
+    assert row.metric(Metric.NETWORK_BYTES).value is None
+
+
 def test_nothing_is_computed_without_a_rate() -> None:
     use = ResourceUse(storage_cores=1.0, storage_memory_bytes=5.0)
     assert use.costs(0.0) == {Metric.STORAGE_MEMORY: 5.0}
