@@ -38,7 +38,7 @@ test:
 CODE = uv run --frozen pytest -m "not slow and not thorough"
 
 test-code:
-	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden' '$(CODE) tests/browser tests/cli tests/docs tests/contract tests/architecture'
+	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden' '$(CODE) tests/cli tests/docs tests/contract tests/architecture tests/browser'
 
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough" tests/real

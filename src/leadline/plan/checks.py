@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -63,10 +63,13 @@ class _WrittenTarget:
     clusters: Sequence[Any]
 
 
+_MATRIX: Final = TypeAdapter(dict[str, Dimension])
+
+
 def _matrix(raw: Mapping[str, Any]) -> Matrix:
     """The matrix as written; empty for an invalid one, a fault of its own."""
     try:
-        matrix = TypeAdapter(dict[str, Dimension]).validate_python(raw.get("matrix") or {})
+        matrix = _MATRIX.validate_python(raw.get("matrix") or {})
     except ValidationError:
         return {}
     return {} if matrix_faults(matrix) else matrix
