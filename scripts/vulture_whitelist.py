@@ -19,6 +19,7 @@ _something  # pydantic validator
 _one_target  # pydantic validator
 _one_protection  # pydantic validator
 _one_kind  # pydantic validator
+_lasts  # pydantic validator
 _defaults  # pydantic validator
 _one_cluster  # pydantic validator
 _on_ceph  # pydantic validator

@@ -19,7 +19,7 @@ from tests.golden.archive_builder import make_run, plan_with_settings
 # The fields of the contract, then those that this version adds to it.
 TOP = {
     "run": ({"schema", "run", "path", "trials", "findings"}, {"status"}),
-    "show": ({"schema", "measurements"}, {"run"}),
+    "show": ({"schema", "measurements"}, {"run", "costs"}),
     "audit": ({"schema", "findings", "trusted"}, {"run", "refused", "aggregated"}),
     "import": ({"schema", "runs"}, {"refused", "layout", "layout_reason", "files"}),
     "verify": ({"schema", "ok", "checked", "problems"}, set()),

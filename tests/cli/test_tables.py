@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.metrics import IO_METRICS
 from leadline.report.answers.run import SHOW_COLUMNS, TRIAL_COLUMNS
 from tests.cli.conftest import TRUSTED, Leadline, refused
 from tests.conftest import Said
@@ -74,7 +75,9 @@ def test_show_as_markdown_keeps_its_columns_and_lets_no_markup_in(
     said = leadline("show", "--format", "markdown").out
     header, *rows = of_markdown(said)
     assert [cell.strip() for cell in header] == [name.replace("_", "\\_") for name in SHOW_COLUMNS]
-    assert len(rows) == len(HOSTILE) * 8
+    # Which costs of an I/O are known depends on the machine.
+    rates = [row for row in rows if row[4].strip().replace("\\", "") in IO_METRICS]
+    assert len(rates) == len(HOSTILE) * 8
     assert "<img" not in said
     assert not re.search(r"(?<!\\)[`\[]", said)
 

@@ -172,10 +172,13 @@ def test_a_host_whose_data_has_no_other_place_is_refused(zones: Lab) -> None:
     """The only host of a zone is not drained, and no target is touched."""
     with Connection(lab_access("zones", Path(zones.labs))) as cluster:
         cluster.mon("osd out", ids=["1"])
-        before = _placement(cluster)
-        ended = zones.call("run", zones.plan("{add_host: az2-h2}"), "--allow-drill", "zones")
-        assert _placement(cluster) == before
-        cluster.mon("osd in", ids=["1"])
+        try:
+            # The balancer may change exceptions of PGs meanwhile.
+            before = _placement(cluster)[0], _balancer(cluster)
+            ended = zones.call("run", zones.plan("{add_host: az2-h2}"), "--allow-drill", "zones")
+            assert (_placement(cluster)[0], _balancer(cluster)) == before
+        finally:
+            cluster.mon("osd in", ids=["1"])
     assert ended.status == 4, ended.err
     assert "error[cluster-unfit]: the pool 'rep3' needs 3 failure domains (zone)" in ended.err
     assert not list(zones.runs.glob("*"))
@@ -294,8 +297,13 @@ def _record(zones: Lab) -> bytes:
 
 
 def _whole(zones: Lab) -> bool:
-    ended = zones.call("inventory", "--lab", "zones", "--format", "json")
-    return ended.status == 0 and "HEALTH_OK" in ended.out
+    """Whether all OSDs are up and in, and all PGs active+clean. The health is no measure: after a
+    lost link the monitor of Ceph 16 keeps reports of failed OSDs as slow operations."""
+    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+        status = cluster.mon_json("status")
+    osds, pgs = status["osdmap"], status["pgmap"]["pgs_by_state"]
+    up_and_in = osds["num_osds"] == osds["num_up_osds"] == osds["num_in_osds"]
+    return up_and_in and [one["state_name"] for one in pgs] == ["active+clean"]
 
 
 def _errors_and_warnings(zones: Lab) -> list[Any]:

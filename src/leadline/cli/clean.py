@@ -47,7 +47,7 @@ from leadline.targets.open import remove_leftovers
 @with_options(*KUBERNETES_OPTIONS)
 @click.option("--namespace", "-n", metavar="NAME", help="With --kubernetes: in this one only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@drill_option("Consent to run the command that undoes a drill on this system.")
+@drill_option("Consent to undo a drill on this system: by its command, or its host comes in.")
 def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
     folders, datasets of ZFS, RBD images with what was mounted from them, objects, pods, virtual
