@@ -188,7 +188,10 @@ def test_load_from_several_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_measure_zfs(tmp_path: Path) -> None:
     """What needs no ZFS: the plans and what they would do."""
     page = GUIDES / "measure-zfs.md"
-    names = ["dataset-or-volume.yaml", "zfs.yaml", "record-size.yaml", "same-image.yaml"]
+    names = [
+        *("dataset-or-volume.yaml", "zfs.yaml", "record-size.yaml", "same-image.yaml"),
+        "slog.yaml",
+    ]
     assert _files(page, tmp_path) == names
     hold_against(page, tmp_path, least=2)
 

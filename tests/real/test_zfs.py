@@ -189,7 +189,8 @@ def killed_in_trial(
             list((tmp_path / "runs").glob("*/*/*/resources.jsonl"))
         )
 
-    wait_for(in_trial, 90)
+    # A busy machine needs minutes to make and fill several images.
+    wait_for(in_trial, 240)
     child.send_signal(signal.SIGKILL)
     child.wait()
     wait_for(lambda: not fio_processes(tmp_path), 50)

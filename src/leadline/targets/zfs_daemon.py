@@ -171,7 +171,7 @@ def _removed_folders(parent: Path) -> tuple[Path, ...]:
     """The removed folders in `parent` that daemons were started with: a daemon outlives its folder
     while it serves another pool of Leadline's."""
     files = [Path(os.fsdecode(word)) for _, words in _command_lines(PROGRAM) for word in words]
-    folders = {file.parent for file in files if file.parent.parent == parent}
+    folders = dict.fromkeys(file.parent for file in files if file.parent.parent == parent)
     return tuple(
         folder for folder in sorted(folders) if folder.name.startswith(_OWN) and not folder.exists()
     )
