@@ -307,9 +307,6 @@ class StreamReport:
         """Bytes of all counted streams by the seconds of all of them."""
         return self.bytes / self.seconds
 
-    def samples_of(self, stream: int) -> tuple[StreamSample, ...]:
-        return tuple(sample for sample in self.samples if sample.stream == stream)
-
     def bandwidth_windows(self) -> tuple[Window, ...]:
         """Bytes/s that the receivers took in each whole second, the counted rounds one behind the
         other without what lies between them."""
