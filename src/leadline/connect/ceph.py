@@ -1,5 +1,4 @@
-"""Commands to a Ceph cluster and its objects through librados, commands to daemons through admin
-sockets; its programs.
+"""librados: commands to a Ceph cluster, and its objects; admin sockets, and Ceph's programs.
 
 A command takes milliseconds; the `ceph` program needs a second to start. librados is called by
 ctypes: its Python binding belongs to the distribution's Python. The C interface is stable since
