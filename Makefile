@@ -41,7 +41,7 @@ test-code:
 	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden' '$(CODE) tests/cli tests/docs tests/contract tests/architecture tests/browser'
 
 test-quick-real:
-	scripts/test-real.sh -m "not slow and not thorough" tests/real
+	scripts/test-real.sh -m "not slow and not thorough and not deep" tests/real
 
 # The files of long tests: to collect all tests takes each worker many seconds of processor time.
 THOROUGH = $(sort $(shell grep -rlE 'mark\.thorough|TEMPLATES' --include='test_*.py' tests))
@@ -80,6 +80,7 @@ test-deep:
 	@scripts/setup.sh test
 	uv run --frozen pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
 	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
+	uv run --frozen pytest -m "deep and not thorough" tests/real
 	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
 	uv run --frozen pytest -m deep tests/real
 	@scripts/kubernetes-parts.sh guest

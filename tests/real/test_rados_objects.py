@@ -13,6 +13,7 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.connect.ceph import CephAccess, Connection
 from leadline.connect.ssh import CONFIG
+from leadline.formats.result import EngineOutput
 from leadline.lab.state import lab_access
 from leadline.runner.ports import CEPH_CONF_THERE
 from tests.awaiting import wait_for
@@ -54,7 +55,7 @@ def strangers(lab: str, tmp_path: Path) -> Iterator[set[str]]:
     access, content = lab_access(lab), tmp_path / "content"
     content.write_text("precious")
     for name in STRANGERS:
-        sh(*access.command("rados", "--pool", "rep3", "put", name, content))
+        sh(*access.command("rados", "--pool", "rep3", "put", name, str(content)))
     yield STRANGERS
     for name in STRANGERS:
         assert sh(*access.command("rados", "--pool", "rep3", "get", name, "-")) == "precious"
@@ -99,9 +100,11 @@ def test_all_patterns_use_the_runs_own_objects_and_leave_none(
         3 * (8 << 20)
     }
     for name, ops in (("w", ["write"]), ("m", ["read", "write"]), ("s", ["read"])):
-        found = {op.op.value for job in by_name[name].output.jobs for op in job.operations}
-        assert found == set(ops)
-        assert all(op.total for job in by_name[name].output.jobs for op in job.operations)
+        output = by_name[name].output
+        assert isinstance(output, EngineOutput)
+        operations = [operation for job in output.jobs for operation in job.operations]
+        assert {operation.op.value for operation in operations} == set(ops)
+        assert all(operation.total for operation in operations)
     assert process("verify", "@latest").status == 0
     assert objects(lab_access(lab)) == strangers
 

@@ -1,4 +1,4 @@
-"""Commands and objects of a Ceph cluster through librados, admin sockets of its daemons, programs.
+"""librados: commands to a Ceph cluster, and its objects; admin sockets, and Ceph's programs.
 
 A command takes milliseconds; the `ceph` program needs a second to start. librados is called by
 ctypes: its Python binding belongs to the distribution's Python. The C interface is stable since

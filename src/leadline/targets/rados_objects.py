@@ -151,11 +151,16 @@ def remove_prefixed(access: CephAccess, created: Created) -> tuple[str, ...]:
         return (f"{created.path} does not carry the token of the run and was kept",)
     try:
         with Connection(access, timeout_s=_BOUND_S) as connection:
-            connection.remove_objects(pool, tuple(_names(prefix, extent)))
+            names = tuple(_names(prefix, extent))
+            connection.remove_objects(pool, names)
+            left = [size for size in connection.object_sizes(pool, names) if size is not None]
     except OSError as error:
         return (f"{created.path} could not be removed: {error.strerror}",)
     except LeadlineError as error:
         return (f"{created.path} could not be removed: {error.fact}",)
+    if left:
+        # A fio that a killed session left on a host works until its connection ends.
+        return (f"{created.path} was written again while it was removed: {len(left)} objects",)
     return ()
 
 

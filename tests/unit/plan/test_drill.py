@@ -120,6 +120,10 @@ def test_faults_name_the_drill(
     assert "drill" in found
 
 
+def test_objects_by_fio_may_have_a_drill(tmp_path: Path) -> None:
+    assert load(tmp_path, drill(), targets=["rados:rep3?engine=fio"]).cells
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

@@ -130,6 +130,15 @@ def test_the_prefill_keeps_the_budget(tmp_path: Path) -> None:
             },
             "rados bench has no rate",
         ),
+        (
+            {"iops": 500},
+            {
+                "clusters": {"c": {"ceph_conf": "c.conf"}},
+                "targets": ["rados:p?engine=fio"],
+                "workloads": [{"name": "w", "pattern": "randwrite", "block_size": "4k"}],
+            },
+            "fio's rados engine has no rate",
+        ),
     ],
 )
 def test_faults(tmp_path: Path, guard: Any, keys: dict[str, Any], expected: str) -> None:

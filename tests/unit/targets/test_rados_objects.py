@@ -136,6 +136,19 @@ def test_objects_of_another_token_are_kept(objects: Objects) -> None:
     assert objects.sizes == {"data.0": 1}
 
 
+def test_objects_that_are_written_again_stay_in_the_journal(
+    objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Created(target="t", cluster="c", path="rados-objects:p/leadline-r-x/1x1x1", token="x")
+    objects.sizes["leadline-r-x.0.0"] = OBJECT_BYTES
+    monkeypatch.setattr(objects, "remove_objects", lambda pool, names: None)
+    (sentence,) = remove_prefixed(ACCESS, made)
+    assert "was written again while it was removed" in sentence
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "Connection", lambda access, timeout_s: objects)
+    assert remove_prefixed(ACCESS, made) == ()
+
+
 def test_missing_data_is_found_after_the_prefill_and_before_a_trial(
     target: RadosObjectsTarget, objects: Objects
 ) -> None:
