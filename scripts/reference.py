@@ -32,7 +32,7 @@ from leadline.findings import Severity
 from leadline.inventory.diff.host import format_parameter
 from leadline.inventory.zfs import Concern, Parameter, dataset_properties, zfs_parameters
 from leadline.plan import document as written
-from leadline.plan import expand, models, target_url
+from leadline.plan import expand, models, volume_request
 from leadline.plan.drill import Drill, DrillCommand, DrillEvent, HostToAdd
 from leadline.plan.footprint import footprint_of
 from leadline.plan.guard import Guard, PrometheusLimit
@@ -42,6 +42,7 @@ from leadline.plan.loader import Overrides, load_plan, load_profile, profile_nam
 from leadline.plan.matrix import Dimension
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.plan.settings import Setting
+from leadline.plan.workload import Workload
 from leadline.units import (
     format_block_size,
     format_duration,
@@ -728,7 +729,7 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
     "zone": ("text", "any", "The zone of that node."),
     "spread": ("", "the scheduler's", "Runners evenly over nodes, or over zones."),
     "count": (
-        f"1 to {target_url.MOST_VOLUMES}, `all`",
+        f"1 to {volume_request.MOST_VOLUMES}, `all`",
         "`1`",
         "Volumes that are used together; `all`: one for each node or zone of `spread`.",
     ),
@@ -748,15 +749,15 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {
 
 def _storage_class_options() -> list[str]:
     """What may stand behind `storageclass:NAME?`."""
-    if tuple(_OPTIONS) != target_url.OPTIONS:
+    if tuple(_OPTIONS) != volume_request.OPTIONS:
         raise SystemExit("storageclass targets: described and real options differ")
     rows = [
-        (code(key), takes or ", ".join(map(code, target_url.CHOICES[key])), default, meaning)
+        (code(key), takes or ", ".join(map(code, volume_request.CHOICES[key])), default, meaning)
         for key, (takes, default, meaning) in _OPTIONS.items()
     ]
     sizes = ", ".join(
-        f"{code(name)} {one.cores:g} processors and {one.memory_bytes // target_url.GIB} GiB"
-        for name, one in target_url.PRESETS.items()
+        f"{code(name)} {one.cores:g} processors and {one.memory_bytes // volume_request.GIB} GiB"
+        for name, one in volume_request.PRESETS.items()
     )
     return [
         "### Options of a storageclass target",
@@ -860,7 +861,7 @@ def _default(model: type[BaseModel], key: str, field: FieldInfo) -> str:
     return code(value) if isinstance(value, int) else "none"
 
 
-def _smallest(pattern: str) -> models.Workload:
+def _smallest(pattern: str) -> Workload:
     """A workload with nothing said, as it expands."""
     given = {"targets": ["dir:/target"], "workloads": [{"name": "one", "pattern": pattern}]}
     document = written.PlanDocument.model_validate(given)
