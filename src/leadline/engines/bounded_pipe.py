@@ -357,10 +357,17 @@ class Stream:
         assert sender.stdout is not None
         source, sink = os.dup(sender.stdout.fileno()), self.receiving.sink()
         sender.stdout.close()
+        relay.start(source, sink, began)
         totals = relayed(
-            relay, (source, sink), receiver, began, self._programs,
-            sender=sender, sync=sync, sample_s=sample_s, report=report,
-        )  # fmt: skip
+            relay,
+            receiver,
+            began,
+            self._programs,
+            sender=sender,
+            sync=sync,
+            sample_s=sample_s,
+            report=report,
+        )
         far = self.receiving.totals()
         if far is not None:
             # What the other end did after its receiver had ended is no part of the stream.
@@ -374,7 +381,6 @@ class Stream:
 
 def relayed(
     relay: Relay,
-    ends: tuple[int, int],
     receiver: subprocess.Popen[bytes],
     began: float,
     programs: Programs,
@@ -384,8 +390,7 @@ def relayed(
     sample_s: float,
     report: Callable[[dict[str, float]], None],
 ) -> dict[str, Any]:
-    """Move a stream between two descriptors until its programs have ended; the totals."""
-    relay.start(*ends, began)
+    """Follow a relay that has started until the programs of its stream have ended; the totals."""
     ended = select.poll()
     ended.register(os.pidfd_open(receiver.pid), select.POLLIN)
     due = sample_s
@@ -521,10 +526,16 @@ def receive_one(asked: dict[str, Any], programs: Programs) -> int:
     sink = os.dup(receiver.stdin.fileno())
     receiver.stdin.close()
     relay = Relay(asked["buffer_bytes"])
+    relay.start(source, sink, began)
     totals = relayed(
-        relay, (source, sink), receiver, began, programs,
-        sync=asked["sync"], sample_s=asked["sample_s"], report=lambda sample: None,
-    )  # fmt: skip
+        relay,
+        receiver,
+        began,
+        programs,
+        sync=asked["sync"],
+        sample_s=asked["sample_s"],
+        report=lambda sample: None,
+    )
     _print_line({"end": totals})
     _, status, sync_status = totals["statuses"]
     ends = [_end(asked["receive"], status)] if status else []
