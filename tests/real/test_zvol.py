@@ -18,7 +18,7 @@ from leadline.inventory.layer import LayerKind
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets import zvol
-from leadline.targets.zfs import OWNER
+from leadline.targets.zfs_dataset import OWNER
 from leadline.targets.zvol import ZvolTarget
 from tests.conftest import Said
 from tests.unit.targets.test_zfs import Played, footprint, played
@@ -119,7 +119,7 @@ def test_a_run_writes_and_reads_the_volume_and_leaves_nothing(
 
 
 def test_what_a_killed_run_left_is_removed_by_its_journal(played: Played, volumes: Path) -> None:
-    from leadline.targets.zfs import remove_dataset
+    from leadline.targets.zfs_dataset import remove_dataset
 
     journal = Noted()
     target = acquired(journal)

@@ -24,7 +24,7 @@ from leadline.lab import processes
 from leadline.plan.target_url import VDEV_CLASSES, Vdev
 from leadline.targets import zfs_daemon
 from leadline.targets.file_system import FileSystem
-from leadline.targets.zfs import mount_folder
+from leadline.targets.zfs_dataset import mount_folder
 
 SCHEME = "shared:"
 EXPOSED = "image"

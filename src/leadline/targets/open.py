@@ -45,7 +45,8 @@ from leadline.targets.shared_image import (
     ZfsOnRbdTarget,
     remove_shared_image,
 )
-from leadline.targets.zfs import FAR, ZfsTarget, remove_dataset, remove_far_dataset
+from leadline.targets.zfs import FAR, ZfsTarget, remove_far_dataset
+from leadline.targets.zfs_dataset import remove_dataset
 from leadline.targets.zvol import ZvolTarget
 
 if TYPE_CHECKING:

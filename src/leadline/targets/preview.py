@@ -31,7 +31,7 @@ from leadline.runner.ports import (
 from leadline.targets.ceph import client_settings
 from leadline.targets.pool_from_hosts import FOLDER_THERE
 from leadline.targets.rbd_by_nbd import SOCKET, served_folder
-from leadline.targets.zfs import mount_folder
+from leadline.targets.zfs_dataset import mount_folder
 from leadline.targets.zvol import VOLUMES
 
 _OWN = "leadline-RUN-TOKEN"

@@ -43,13 +43,8 @@ from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.file_system import FileSystem
 from leadline.targets.image_device import SharedImageNames, parse_names
 from leadline.targets.local import DirectoryTarget
-from leadline.targets.zfs import (
-    OWNER,
-    InDataset,
-    OwnDataset,
-    removal_error,
-    require_known_here,
-)
+from leadline.targets.zfs import InDataset
+from leadline.targets.zfs_dataset import OWNER, OwnDataset, removal_error, require_known_here
 
 _BUSY_S = 30.0
 _DESTROY_S = 120.0

@@ -16,8 +16,8 @@ from leadline.plan.models import Target
 from leadline.probes.zfs import zfs_dumps
 from leadline.runner.ports import Device, Journal
 from leadline.targets.device import DeviceTarget
-from leadline.targets.zfs import (
-    InPool,
+from leadline.targets.zfs import InPool
+from leadline.targets.zfs_dataset import (
     create,
     dataset_name,
     refuse_suspended_pool,

@@ -16,7 +16,8 @@ from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.targets import zfs as dataset
+from leadline.targets import zfs as far
+from leadline.targets import zfs_dataset as dataset
 from leadline.targets.zfs import ZfsTarget
 
 MODERN = {
@@ -456,7 +457,7 @@ def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: 
     name = "tank/user/leadline-run-abc"
     far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run abc"}
     created = Created(target="t", path=f"receive_on:backup:{name}", token="abc")
-    assert dataset.remove_far_dataset(created) == ()
+    assert far.remove_far_dataset(created) == ()
     assert name not in far._zfs.datasets
     # What still receives is ended first.
     assert far.scripts[0][1:] == (name,)
@@ -464,10 +465,10 @@ def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: 
     assert far.closed
 
     far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run other"}
-    (problem,) = dataset.remove_far_dataset(created)
+    (problem,) = far.remove_far_dataset(created)
     assert "on the host backup carries the mark of another owner" in problem
     assert name in far._zfs.datasets
-    (problem,) = dataset.remove_far_dataset(
+    (problem,) = far.remove_far_dataset(
         Created(target="t", path="receive_on:-o:tank", token="abc")
     )
     assert "names no host" in problem
