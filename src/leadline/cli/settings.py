@@ -14,7 +14,7 @@ from leadline.errors import Exit
 
 if TYPE_CHECKING:
     from leadline.analysis.settings.facts import SettingsStudy
-    from leadline.report.answers.settings import SettingsAskedOutput, SettingsOutput
+    from leadline.report.answers.settings import SettingsAskedOutput
     from leadline.report.document import Document
     from leadline.report.render.html import Download
 
@@ -51,7 +51,13 @@ def command(
     from leadline.analysis.settings.study import study_settings
     from leadline.archive.runs import find_run
     from leadline.judge import Judge
-    from leadline.report.answers.settings import SettingsAskedOutput, settings_output
+    from leadline.report.answers.settings import (
+        SETTINGS_COLUMNS,
+        SettingsAskedOutput,
+        settings_output,
+        settings_rows,
+    )
+    from leadline.report.render.rows import render_rows
 
     check_destination(path, output, force)
     found = find_run(run, runs)
@@ -60,7 +66,8 @@ def command(
         print_json(settings_output(study))
         return Exit.ANSWERED
     if output in ("csv", "csv-raw"):
-        echo_rendered(_table(settings_output(study), output))
+        rows = settings_rows(settings_output(study))
+        echo_rendered(render_rows(SETTINGS_COLUMNS, rows, output))
         return Exit.ANSWERED
     document, downloads = of_settings(study, SettingsAskedOutput(band=band))
     if path is None:
@@ -74,21 +81,15 @@ def of_settings(
     study: SettingsStudy, asked: SettingsAskedOutput
 ) -> tuple[Document, tuple[Download, ...]]:
     """The page of a settings study, as `-o` writes it and `verify` makes it again."""
-    from leadline.report.answers.settings import settings_output
+    from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_output, settings_rows
     from leadline.report.pages.settings.page import settings_document
     from leadline.report.render.html import Download
+    from leadline.report.render.rows import render_rows
 
     answer = settings_output(study, asked)
     name = f"{study.run.id}-settings"
-    table = _table(answer, "csv") + "\n"
+    table = render_rows(SETTINGS_COLUMNS, settings_rows(answer), "csv") + "\n"
     return settings_document(study), (
         Download(name=f"{name}.json", media_type="application/json", text=answer.to_json() + "\n"),
         Download(name=f"{name}.csv", media_type="text/csv", text=table),
     )
-
-
-def _table(answer: SettingsOutput, output: str) -> str:
-    from leadline.report.answers.settings import SETTINGS_COLUMNS, settings_rows
-    from leadline.report.render.rows import render_rows
-
-    return render_rows(SETTINGS_COLUMNS, settings_rows(answer), output)
