@@ -95,7 +95,7 @@ def lab_of_zones() -> Iterator[Lab]:
         description = Path(labs, "lab.yaml")
         description.write_text(
             "topology: multi-zone\nhosts_per_domain: 2\nstore: bluestore-in-memory\n"
-            "osd_size: 1G\npools: [rep3, rep2]\n"
+            "osd_size: 512M\npools: [rep3, rep2]\n"
         )
         up = lab.call("lab", "up", "zones", description)
         assert up.status == 0, up.err

@@ -16,9 +16,8 @@ from leadline.connect.shell import CommandResult
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.targets import zfs as far
 from leadline.targets import zfs_dataset as dataset
-from leadline.targets.zfs import ZfsTarget
+from leadline.targets.zfs import ZfsTarget, remove_far_dataset
 
 MODERN = {
     "health": "ONLINE",
@@ -117,11 +116,11 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     zfs = Played()
     monkeypatch.setattr(programs, "run", zfs)
     monkeypatch.setattr(programs, "find", lambda program: f"/sbin/{program}")
-    monkeypatch.setattr("leadline.targets.zfs.os.geteuid", lambda: 0)
+    monkeypatch.setattr("leadline.targets.zfs_dataset.os.geteuid", lambda: 0)
     monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
     monkeypatch.setattr(programs, "_KSTATS", tmp_path / "kstats")
     monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
-    monkeypatch.setattr("leadline.targets.zfs.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("leadline.targets.zfs_dataset.time.sleep", lambda seconds: None)
     return zfs
 
 
@@ -402,8 +401,8 @@ class FarHost:
 @pytest.fixture
 def far(played: Played, monkeypatch: pytest.MonkeyPatch) -> FarHost:
     host = FarHost(Played())
-    monkeypatch.setattr(dataset, "SshShell", lambda name: host)
-    monkeypatch.setattr(dataset, "try_route", lambda receiver: None)
+    monkeypatch.setattr("leadline.targets.zfs.SshShell", lambda name: host)
+    monkeypatch.setattr("leadline.targets.zfs.try_route", lambda receiver: None)
     return host
 
 
@@ -457,7 +456,7 @@ def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: 
     name = "tank/user/leadline-run-abc"
     far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run abc"}
     created = Created(target="t", path=f"receive_on:backup:{name}", token="abc")
-    assert far.remove_far_dataset(created) == ()
+    assert remove_far_dataset(created) == ()
     assert name not in far._zfs.datasets
     # What still receives is ended first.
     assert far.scripts[0][1:] == (name,)
@@ -465,10 +464,8 @@ def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: 
     assert far.closed
 
     far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run other"}
-    (problem,) = far.remove_far_dataset(created)
+    (problem,) = remove_far_dataset(created)
     assert "on the host backup carries the mark of another owner" in problem
     assert name in far._zfs.datasets
-    (problem,) = far.remove_far_dataset(
-        Created(target="t", path="receive_on:-o:tank", token="abc")
-    )
+    (problem,) = remove_far_dataset(Created(target="t", path="receive_on:-o:tank", token="abc"))
     assert "names no host" in problem
