@@ -116,7 +116,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     zfs = Played()
     monkeypatch.setattr(programs, "run", zfs)
     monkeypatch.setattr(programs, "find", lambda program: f"/sbin/{program}")
-    monkeypatch.setattr("leadline.targets.zfs_dataset.os.geteuid", lambda: 0)
+    monkeypatch.setattr("leadline.targets.zfs.os.geteuid", lambda: 0)
     monkeypatch.setattr(dataset, "MOUNTS", tmp_path)
     monkeypatch.setattr(programs, "_KSTATS", tmp_path / "kstats")
     monkeypatch.setattr(dataset, "_LARGEST_RECORD", tmp_path / "zfs_max_recordsize")
