@@ -192,15 +192,18 @@ _STYLES = {"better": "green", "worse": "yellow"}
 
 
 def delta_lines(chart: DeltaChart, width: int) -> Iterator[Text]:
-    """Yield a line for each change: name, interval with its mark, text.
+    """Yield the name of each group and a line for each change: name, interval with its mark, text.
 
     `░` is the equivalence margin, `│` no change.
     """
-    names, track, ends = _widths(
-        [row.label for row in chart.rows], [row.text for row in chart.rows], width
-    )
-    for row in chart.rows:
-        line = Text(f"{filled(row.label, names)}{_GAP}")
+    labels = [f"  {row.label}" if row.group else row.label for row in chart.rows]
+    names, track, ends = _widths(labels, [row.text for row in chart.rows], width)
+    group = ""
+    for row, label in zip(chart.rows, labels, strict=True):
+        if row.group != group:
+            group = row.group
+            yield Text(shortened(group, width))
+        line = Text(f"{filled(label, names)}{_GAP}")
         line.append_text(_delta(chart.scale, row, track))
         line.append(f"{_GAP}{shortened(row.text, ends)}", style=_STYLES.get(row.verdict, ""))
         yield line

@@ -17,8 +17,18 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from leadline.report.cells import number_column
-from leadline.report.document import Cell, Column, Document, Section, Table
+from leadline.report.document import (
+    Cell,
+    Column,
+    DeltaChart,
+    DeltaRow,
+    Document,
+    Scale,
+    Section,
+    Table,
+)
 from leadline.report.render import html, markdown, terminal
+from leadline.report.render.terminal_charts import delta_lines
 
 DOCUMENT = every_block.document()
 DOWNLOAD = html.Download(
@@ -193,6 +203,25 @@ def test_a_terminal_draws_changes_round_a_line() -> None:
     assert worse.index("├") < worse.index("▼") < worse.index("┤") < worse.index("│")
     assert better.index("│") < better.index("├") < better.index("▲")
     assert worse.index("│") == better.index("│")
+
+
+def test_a_terminal_names_each_group_of_changes_once() -> None:
+    def row(group: str, label: str) -> DeltaRow:
+        return DeltaRow(
+            label=label,
+            ratio=0.8,
+            interval=(0.7, 0.9),
+            verdict="worse",
+            text="-20 %",
+            band=0.05,
+            group=group,
+        )
+
+    rows = (row("loud", "all cells"), row("loud", "read"), row("quiet", "all cells"))
+    scale = Scale(title="", log=True, low=0.5, high=2.0, ticks=())
+    chart = DeltaChart(id="d", title="", scale=scale, rows=rows)
+    names = [line.plain.partition("├")[0].rstrip() for line in delta_lines(chart, 80)]
+    assert names[:-1] == ["loud", "  all cells", "  read", "quiet", "  all cells"]
 
 
 def test_a_terminal_shows_the_first_choice_unless_asked_for_all() -> None:
