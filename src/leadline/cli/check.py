@@ -21,10 +21,12 @@ from leadline.plan.guard import Guard
 from leadline.plan.guard_rules import guarded_course
 from leadline.plan.loader import Overrides, PlanInvalid, load_plan
 from leadline.plan.models import FollowUp, OpenLoop, Plan
+from leadline.plan.setting_commands import setting_commands
 from leadline.plan.stop import Stop
 from leadline.plan.stop_rules import compared_pairs, most_seconds
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import Access, VolumeRequest
+from leadline.settings.states import used_settings
 from leadline.text import count_text, shortened, visible
 from leadline.units import (
     format_bandwidth,
@@ -273,6 +275,21 @@ def _describe_settings(plan: Plan) -> list[str]:
         values = ", ".join(setting.values)
         lines.append(f"setting {setting.name} ({setting.kind}): {values}{restarts}")
     return lines
+
+
+def describe_changes(plan: Plan) -> Iterator[str]:
+    """Every change of a setting of running systems, each with its undo."""
+    for setting, cluster in used_settings(plan):
+        on = f" on {cluster}" if cluster else ""
+        yield f"# setting {setting.name}{on}"
+        for value in setting.values:
+            yield from setting_commands(plan, setting, value, cluster)
+        may_lack = setting.ceph_config or setting.pool or setting.kubernetes
+        second = "; the second form where there was none" if may_lack else ""
+        yield f"# undo, with the value before the run{second}"
+        yield from setting_commands(plan, setting, "BEFORE", cluster, undo=True)
+        if may_lack:
+            yield from setting_commands(plan, setting, None, cluster, undo=True)
 
 
 def _power_lines(power: Power, plan: Plan) -> list[str]:

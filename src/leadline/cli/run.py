@@ -17,7 +17,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created, Look, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run
 from leadline.archive.writer import RunWriter
-from leadline.cli.check import describe_groups
+from leadline.cli.check import describe_changes, describe_groups
 from leadline.cli.options import (
     drill_option,
     format_option,
@@ -35,7 +35,6 @@ from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Plan, Trial
-from leadline.plan.setting_commands import setting_commands
 from leadline.plan.stop_rules import stop_faults
 from leadline.runner.events import Noted, Observer, StopRequest, stop_on_signals
 from leadline.runner.guard import HealthLimit, Limit, QueryLimit, RunGuard
@@ -463,7 +462,7 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
     """The command and the job file of every trial, in order; first the groups of the plan, and the
     changes of settings."""
     parts = [f"# {line}".rstrip() for line in map(visible, describe_groups(plan))]
-    parts += map(visible, _changes(plan))
+    parts += map(visible, describe_changes(plan))
     for trial in trials:
         cell = plan.cells[trial.cell]
         target = plan.target(cell.target)
@@ -476,21 +475,6 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         parts.append(visible(f"# {trial.id} {cell.label}, repeat {trial.block + 1}"))
         parts += map(visible, f"{line}\n{text}".expandtabs(4).split("\n"))
     return "\n".join(parts)
-
-
-def _changes(plan: Plan) -> Iterator[str]:
-    """Every change of a setting of running systems, each with its undo."""
-    for setting, cluster in used_settings(plan):
-        on = f" on {cluster}" if cluster else ""
-        yield f"# setting {setting.name}{on}"
-        for value in setting.values:
-            yield from setting_commands(plan, setting, value, cluster)
-        may_lack = setting.ceph_config or setting.pool or setting.kubernetes
-        second = "; the second form where there was none" if may_lack else ""
-        yield f"# undo, with the value before the run{second}"
-        yield from setting_commands(plan, setting, "BEFORE", cluster, undo=True)
-        if may_lack:
-            yield from setting_commands(plan, setting, None, cluster, undo=True)
 
 
 def _report(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
