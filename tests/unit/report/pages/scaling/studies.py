@@ -73,7 +73,7 @@ def run_of(
     run = known(made, name=name, labels=targets)
     for trial in run.trials:
         trial.derived = None if trial.output is None else derive(trial.output)
-        trial.resources, trial.prometheus, trial.ceph_counters = (), (), ()
+        trial.resources = trial.prometheus = trial.kubelets = trial.ceph_counters = ()
         trial.kubelet, trial.runners = (), ()
         trial.record.label = f"{trial.record.trial}-1"
         trial.record.processor = None
