@@ -82,7 +82,6 @@ test-deep:
 	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
 	uv run --frozen pytest -m "deep and not thorough" tests/real
 	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
-	uv run --frozen pytest -m deep tests/real
 	@scripts/kubernetes-parts.sh guest
 	uv run --frozen pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh
