@@ -195,7 +195,16 @@ def states_table(study: SettingsStudy) -> Table:
             if any(metric in effect.overall for effect in study.effects)
         ),
         (number_column("cells", rank=9), _cells_of),
-        (Column(title="Pareto front", rank=10), lambda effect: "yes" if effect.front else "no"),
+        *(
+            [
+                (
+                    Column(title="Pareto front", rank=10),
+                    lambda effect: "yes" if effect.front else "no",
+                )
+            ]
+            if any(effect.front for effect in study.effects)
+            else []
+        ),
         ("result", lambda effect: word(assessment_text(effect))),
         caption=f"Mean change from the {PRESENT}",
         filterable=len(study.effects) > 12,
@@ -238,10 +247,9 @@ def _cells_of(effect: StateEffect) -> Cell:
         sum(cell.verdict is verdict for cell in effect.rates)
         for verdict in (Verdict.BETTER, Verdict.WORSE)
     )
-    total = len(effect.rates)
-    return quantity(
-        f"{better} better, {worse} worse of {total}", better - worse, "rates, each tested alone"
-    )
+    counted = [f"{better} better"] * bool(better) + [f"{worse} worse"] * bool(worse)
+    text = f"{', '.join(counted) or '0'} of {len(effect.rates)}"
+    return quantity(text, better - worse, "rates, each tested alone: better or worse")
 
 
 # --- recommendation -----------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from leadline.analysis.settings.facts import (
@@ -27,6 +26,7 @@ from leadline.report.words import (
 )
 
 RATE = "rate"
+_MOST_NAMES = 4
 PRESENT = "present state"
 GAINS: Mapping[Gain, str] = {
     Gain.RATE: "better rate",
@@ -46,7 +46,7 @@ OBJECTIONS: Mapping[Objection, str] = {
     Objection.INCOMPLETE: "cells without a usable number",
     Objection.RATE_WORSE: "a worse rate",
     Objection.LATENCY_WORSE: "a higher p99 latency",
-    Objection.COST_ABOVE_GAIN: "a cost that grows more than the rate",
+    Objection.COST_ABOVE_GAIN: "a cost above the gain",
 }
 
 
@@ -118,10 +118,17 @@ def settings_bullets(study: SettingsStudy) -> Iterator[str]:
 
 
 def _counts(study: SettingsStudy) -> str:
-    counts = Counter(
-        effect.rate.verdict.value if effect.rate else "unknown" for effect in study.effects
-    )
-    return listed(f"{number} {word}" for word, number in counts.items())
+    """`2 worse (logging=0/5 and logging=20/20) and 4 inconclusive`: established changes have
+    names."""
+    states: dict[str, list[str]] = {}
+    for effect in study.effects:
+        verdict = effect.rate.verdict if effect.rate else None
+        states.setdefault(verdict or "unknown", []).append(short(effect.state.name))
+    parts = []
+    for found, names in states.items():
+        named = found in (Verdict.BETTER, Verdict.WORSE) and len(names) <= _MOST_NAMES
+        parts.append(f"{len(names)} {found}" + (f" ({listed(names)})" if named else ""))
+    return listed(parts)
 
 
 def gains_text(effect: StateEffect) -> str:
@@ -131,18 +138,20 @@ def gains_text(effect: StateEffect) -> str:
 def objections_text(effect: StateEffect) -> str:
     texts = [OBJECTIONS[objection] for objection in effect.objections]
     if effect.costs_above_gain:
-        texts[-1] += f" ({listed(map(title, effect.costs_above_gain))})"
+        texts[-1] += f" ({listed(COLUMNS[metric] for metric in effect.costs_above_gain)})"
     return listed(texts)
 
 
 def assessment_text(effect: StateEffect) -> str:
-    """The gain of a state and what speaks against it; empty without either."""
+    """The gain of a state and what speaks against it. Without a gain the changes say it all, unless
+    some are missing."""
     gains, against = gains_text(effect), objections_text(effect)
     if effect.recommended:
         return f"recommended: {gains}"
-    if gains and against:
-        return f"{gains}, but {against}"
-    return gains or against
+    if gains:
+        return f"{gains}, but {against}" if against else gains
+    incomplete = Objection.INCOMPLETE in effect.objections
+    return OBJECTIONS[Objection.INCOMPLETE] if incomplete else ""
 
 
 def refusal_text(refused: RefusedCell) -> str:
