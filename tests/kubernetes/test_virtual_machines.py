@@ -513,6 +513,8 @@ def target(opened: OpenKubernetes) -> Iterator[VirtualMachineTarget]:
         yield made
     finally:
         assert made.release() == ()
+        # Other tests of this worker look at the whole cluster.
+        assert opened.leave() == ()
 
 
 def _only(kubevirt: KubeVirtDouble) -> tuple[str, str]:
