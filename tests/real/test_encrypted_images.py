@@ -22,8 +22,8 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.stacks import QEMU_NBD
 from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.daemons import find_processes
 from leadline.targets.rbd_by_nbd import RbdByNbdTarget, served_folder
-from leadline.targets.zfs_daemon import find_processes
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
 

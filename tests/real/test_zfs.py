@@ -24,7 +24,7 @@ from leadline.archive.runs import find_run
 from leadline.connect.programs import find
 from leadline.inventory.layer import LayerKind
 from leadline.lab.state import lab_access
-from leadline.targets import zfs_daemon
+from leadline.targets import daemons
 from tests.awaiting import wait_for
 from tests.conftest import Said
 from tests.real.conftest import Ended, fio_processes, sh
@@ -394,7 +394,7 @@ def test_an_image_whose_client_dies_in_a_trial_leaves_nothing(
     wait_for(lambda: list(trials.glob("*/*/*/resources.jsonl")) or child.poll() is not None, 90)
     time.sleep(1.0)
     (token,) = tokens(tmp_path)
-    (pid,) = zfs_daemon.find_processes("rbd-fuse", Path(f"/run/leadline-{token}"))
+    (pid,) = daemons.find_processes("rbd-fuse", Path(f"/run/leadline-{token}"))
     os.kill(pid, signal.SIGKILL)
     child.communicate(timeout=180)
     assert child.returncode != 0

@@ -16,7 +16,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.connect.programs import find
-from leadline.targets import zfs_daemon
+from leadline.targets import daemons
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, fio_processes
 from tests.real.zfs_here import answers, left_here, tokens
@@ -77,7 +77,7 @@ def test_our_own_daemon_runs_as_long_as_it_is_needed(
     # A busy machine may take long to write back at the end.
     child = started("run", plan(tmp_path, lab, grace="60s"), "--quiet")
     folder = in_trial(child, tmp_path)
-    assert len(zfs_daemon.find_processes("zfs-fuse", folder)) == 1
+    assert len(daemons.find_processes("zfs-fuse", folder)) == 1
     _, err = child.communicate(timeout=240)
     assert child.returncode in (0, 1), err
     (trial,) = archive(tmp_path).trials
@@ -93,7 +93,7 @@ def test_the_death_of_what_the_pool_stands_on_ends_the_trial_and_leaves_nothing(
 ) -> None:
     child = started("run", plan(tmp_path, lab), "--quiet", "--runtime", "10s")
     folder = in_trial(child, tmp_path)
-    (pid,) = zfs_daemon.find_processes("rbd-fuse", folder)
+    (pid,) = daemons.find_processes("rbd-fuse", folder)
     os.kill(pid, signal.SIGKILL)
     child.communicate(timeout=300)
     assert child.returncode == 4
@@ -114,7 +114,7 @@ def test_a_killed_runs_daemon_is_ended_by_clean(
     child.kill()
     child.wait()
     wait_for(lambda: not fio_processes(folder), 50)
-    assert zfs_daemon.find_processes("zfs-fuse", folder)
+    assert daemons.find_processes("zfs-fuse", folder)
     cleaned = process("clean", "@latest")
     assert "removed what a killed session left" in cleaned.out, cleaned.out
     assert archive(tmp_path).left_behind == ()

@@ -22,7 +22,7 @@ from leadline.environment import child_environment
 from leadline.errors import LeadlineError
 from leadline.lab import processes
 from leadline.plan.target_url import VDEV_CLASSES, Vdev
-from leadline.targets import zfs_daemon
+from leadline.targets import daemons
 from leadline.targets.file_system import FileSystem
 from leadline.targets.zfs_dataset import mount_folder
 
@@ -327,14 +327,13 @@ def withdraw(names: SharedImageNames, *, force: bool = False) -> tuple[str, ...]
         if status != 0:
             problems.append(f"{device} could not be unmapped: {err.strip().splitlines()[-1:]}")
     if force:
-        zfs_daemon.end(RBD_FUSE, names.folder, by=signal.SIGKILL)
+        daemons.end(RBD_FUSE, names.folder, (signal.SIGKILL,))
     folder = names.folder
     # All images below the pool: the loop devices on each of them are gone.
     for path in mounts_below(folder):
         if path.parent == folder and path.name.startswith(EXPOSED):
             problems += unmount(path, lazy_after_s=0.0 if force else _BUSY_S)
-    ended = zfs_daemon.await_end(RBD_FUSE, folder) or zfs_daemon.end(RBD_FUSE, folder)
-    if not ended and not zfs_daemon.end(RBD_FUSE, folder, by=signal.SIGKILL):
+    if not daemons.await_end(RBD_FUSE, folder) and not daemons.end(RBD_FUSE, folder):
         problems.append(f"rbd-fuse, which serves {names.spec}, does not end")
     return tuple(problems)
 

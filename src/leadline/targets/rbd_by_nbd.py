@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import signal
 import socket
 import tempfile
 import time
@@ -31,7 +30,7 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.probes.stacks import QEMU_NBD, image_layers
 from leadline.runner.ports import Journal, NbdExport
-from leadline.targets import zfs_daemon
+from leadline.targets import daemons
 from leadline.targets.ceph import RbdTarget, remove_image
 from leadline.targets.ceph_cluster import OpenCluster
 
@@ -223,7 +222,7 @@ class RbdByNbdTarget(RbdTarget):
 
     def present(self) -> bool:
         assert self._folder is not None
-        return super().present() and bool(zfs_daemon.find_processes(QEMU_NBD, self._folder))
+        return super().present() and bool(daemons.find_processes(QEMU_NBD, self._folder))
 
     def _remove(self, created: Created) -> tuple[str, ...]:
         return remove_served_image(created, self.cluster.access)
@@ -246,9 +245,7 @@ def _greets(path: Path) -> bool:
 def stop_server(token: str) -> tuple[str, ...]:
     """End the server of a token and remove its folder; sentences about what failed."""
     folder = served_folder(token)
-    if not zfs_daemon.end(QEMU_NBD, folder) and not zfs_daemon.end(
-        QEMU_NBD, folder, by=signal.SIGKILL
-    ):
+    if not daemons.end(QEMU_NBD, folder):
         return (f"{QEMU_NBD}, which serves {folder / SOCKET}, does not end",)
     try:
         for name in (SOCKET, _LOG):

@@ -1,69 +1,17 @@
-"""The daemon zfs-fuse: started where the kernel has no ZFS, and stopped after the run.
-
-Processes are found by their command lines, which name the run's folder, and ended by their pids.
-"""
+"""The daemon zfs-fuse: started where the kernel has no ZFS, and stopped after the run."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
 from leadline.connect import programs
 from leadline.environment import child_environment
 from leadline.errors import LeadlineError
-
-_END_S = 15.0
-
-
-def _command_lines(program: str) -> Iterator[tuple[int, list[bytes]]]:
-    """The pid and the arguments of each process of a program."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if Path(os.fsdecode(words[0])).name == program:
-            yield int(entry.name), words[1:]
-
-
-def find_processes(program: str, folder: Path) -> tuple[int, ...]:
-    """Pids of a program's processes whose command line names a path below `folder`."""
-    below = os.fsencode(folder) + b"/"
-    return tuple(
-        pid
-        for pid, words in _command_lines(program)
-        if any(word.startswith(below) for word in words)
-    )
-
-
-def end(program: str, folder: Path, *, by: signal.Signals = signal.SIGTERM) -> bool:
-    """Send the processes a signal and wait; whether they ended."""
-    for pid in find_processes(program, folder):
-        with suppress(ProcessLookupError):
-            os.kill(pid, by)
-    return await_end(program, folder)
-
-
-def await_end(program: str, folder: Path, within_s: float = _END_S) -> bool:
-    """Wait until the processes have ended; whether they did."""
-    until = time.monotonic() + within_s
-    while pids := find_processes(program, folder):
-        for pid in pids:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
-
+from leadline.targets import daemons
 
 PROGRAM = "zfs-fuse"
 # Names of Leadline's pools and folders begin with it.
@@ -164,13 +112,15 @@ def _load_module() -> None:
 
 def is_running(folder: Path) -> bool:
     """Whether a daemon runs that was started with a pid file in `folder`."""
-    return bool(find_processes(PROGRAM, folder))
+    return bool(daemons.find_processes(PROGRAM, folder))
 
 
 def _removed_folders(parent: Path) -> tuple[Path, ...]:
     """The removed folders in `parent` that daemons were started with: a daemon outlives its folder
     while it serves another pool of Leadline's."""
-    files = [Path(os.fsdecode(word)) for _, words in _command_lines(PROGRAM) for word in words]
+    files = [
+        Path(os.fsdecode(word)) for _, words in daemons.command_lines(PROGRAM) for word in words
+    ]
     folders = dict.fromkeys(file.parent for file in files if file.parent.parent == parent)
     return tuple(
         folder for folder in sorted(folders) if folder.name.startswith(_OWN) and not folder.exists()
@@ -195,6 +145,6 @@ def stop(folder: Path, own_pool: str) -> tuple[str, ...]:
     if others:
         return (f"zfs-fuse, which Leadline started, still serves the pools {', '.join(others)}",)
     for one in started:
-        if not end(PROGRAM, one) and not end(PROGRAM, one, by=signal.SIGKILL):
+        if not daemons.end(PROGRAM, one):
             return ("zfs-fuse, which Leadline started, does not end",)
     return ()

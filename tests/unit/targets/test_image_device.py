@@ -15,7 +15,7 @@ from leadline import errors
 from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.plan.target_url import Vdev
-from leadline.targets import image_device, zfs_daemon
+from leadline.targets import daemons, image_device
 from leadline.targets.image_device import SharedImageNames, parse_names
 
 ACCESS = CephAccess(conf=Path("/etc/ceph/ceph.conf"))
@@ -166,12 +166,12 @@ def test_processes_are_ours_by_program_and_folder_only(tmp_path: Path) -> None:
     children = [subprocess.Popen([*wait, str(one / "pid")]) for one in (folder, other)]
     try:
         end = time.monotonic() + 60
-        while not zfs_daemon.find_processes(name, folder) and time.monotonic() < end:
+        while not daemons.find_processes(name, folder) and time.monotonic() < end:
             time.sleep(0.02)
-        assert zfs_daemon.find_processes(name, folder) == (children[0].pid,)
-        assert zfs_daemon.find_processes("zfs-fuse", folder) == ()
-        assert zfs_daemon.end(name, folder)
-        assert zfs_daemon.find_processes(name, folder) == ()
+        assert daemons.find_processes(name, folder) == (children[0].pid,)
+        assert daemons.find_processes("zfs-fuse", folder) == ()
+        assert daemons.end(name, folder)
+        assert daemons.find_processes(name, folder) == ()
         assert children[1].poll() is None
     finally:
         for child in children:

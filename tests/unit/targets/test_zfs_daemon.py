@@ -11,7 +11,7 @@ import pytest
 from leadline import errors
 from leadline.connect import programs
 from leadline.errors import LeadlineError
-from leadline.targets import zfs_daemon
+from leadline.targets import daemons, zfs_daemon
 
 
 def silent() -> tuple[str, ...]:
@@ -69,8 +69,8 @@ def test_our_daemon_goes_on_for_pools_of_others(
         ended.append(program)
         return True
 
-    monkeypatch.setattr(zfs_daemon, "find_processes", lambda program, folder: (1,))
-    monkeypatch.setattr(zfs_daemon, "end", end)
+    monkeypatch.setattr(daemons, "find_processes", lambda program, folder: (1,))
+    monkeypatch.setattr(daemons, "end", end)
     monkeypatch.setattr(programs, "pools", pools)
     problems = zfs_daemon.stop(tmp_path, "leadline-0123")
     assert bool(ended) is ends
@@ -91,8 +91,8 @@ def test_our_daemon_goes_on_for_another_pool_of_ours_and_ends_with_the_last(
         running.clear()
         return True
 
-    monkeypatch.setattr(zfs_daemon, "_command_lines", lambda program: iter(running))
-    monkeypatch.setattr(zfs_daemon, "end", end)
+    monkeypatch.setattr(daemons, "command_lines", lambda program: iter(running))
+    monkeypatch.setattr(daemons, "end", end)
     monkeypatch.setattr(programs, "pools", lambda: ("leadline-2",))
     assert zfs_daemon.stop(first, "leadline-1") == ()
     # Its folder is there: the run that started it stops it.
@@ -107,6 +107,6 @@ def test_our_daemon_goes_on_for_another_pool_of_ours_and_ends_with_the_last(
 def test_a_daemon_of_others_is_never_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(zfs_daemon, "end", lambda *given: pytest.fail("ended"))
+    monkeypatch.setattr(daemons, "end", lambda *given: pytest.fail("ended"))
     monkeypatch.setattr(programs, "pools", lambda: ())
     assert zfs_daemon.stop(tmp_path, "leadline-0123") == ()
