@@ -12,8 +12,13 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
+
+from leadline.connect.ssh import CONFIG
+from leadline.lab.state import lab_access
 
 _SERVER = """\
 Port {port}
@@ -184,3 +189,16 @@ def _key(path: Path) -> None:
 def short_folder() -> Path:
     """Sockets have short paths: not below pytest's own folders."""
     return Path(tempfile.mkdtemp(prefix="ll-hosts-", dir="/tmp"))
+
+
+@contextlib.contextmanager
+def hosts_in_lab(lab: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
+    """Hosts `a` and `b` in the network of a lab, which LEADLINE_SSH_CONFIG names."""
+    folder = short_folder()
+    made = SshHosts(folder)
+    for name in ("a", "b"):
+        made.start_in(name, lab_access(lab).prefix)
+    monkeypatch.setenv(CONFIG, str(made.config))
+    yield made
+    made.close()
+    shutil.rmtree(folder)

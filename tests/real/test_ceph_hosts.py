@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,12 +11,11 @@ import pytest
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.connect.ceph import CephAccess
-from leadline.connect.ssh import CONFIG
 from leadline.lab.state import lab_access
 from leadline.runner.ports import CEPH_CONF_THERE
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
-from tests.real.ssh_hosts import SshHosts, short_folder
+from tests.real.ssh_hosts import SshHosts, hosts_in_lab
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 PLAN = """\
@@ -37,15 +35,9 @@ workloads:
 @pytest.fixture
 def hosts(lab: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
     """`a` and `b` are in the network of the lab, `away` is not."""
-    folder = short_folder()
-    made = SshHosts(folder)
-    for name in ("a", "b"):
-        made.start_in(name, lab_access(lab).prefix)
-    made.start("away")
-    monkeypatch.setenv(CONFIG, str(made.config))
-    yield made
-    made.close()
-    shutil.rmtree(folder)
+    with hosts_in_lab(lab, monkeypatch) as made:
+        made.start("away")
+        yield made
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from leadline.lab.state import lab_access
 from leadline.runner.ports import CEPH_CONF_THERE
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, sh
-from tests.real.ssh_hosts import SshHosts, short_folder
+from tests.real.ssh_hosts import SshHosts, hosts_in_lab, short_folder
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 PLAN = """\
@@ -65,15 +65,8 @@ def strangers(lab: str, tmp_path: Path) -> Iterator[set[str]]:
 
 @pytest.fixture
 def hosts(lab: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts]:
-    """`a` and `b` are in the network of the lab."""
-    folder = short_folder()
-    made = SshHosts(folder)
-    for name in ("a", "b"):
-        made.start_in(name, lab_access(lab).prefix)
-    monkeypatch.setenv(CONFIG, str(made.config))
-    yield made
-    made.close()
-    shutil.rmtree(folder)
+    with hosts_in_lab(lab, monkeypatch) as made:
+        yield made
 
 
 @pytest.mark.slow
