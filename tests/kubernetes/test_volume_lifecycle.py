@@ -50,11 +50,12 @@ def plan(leadline: Leadline, *targets: str, **more: Any) -> Path:
 
 
 def stages(leadline: Leadline, target: str) -> dict[str, float]:
+    """Zero where two watches reported in the other order: less than they resolve."""
     shown = leadline("show", "--format", "json", leadline.run).json["measurements"]
     return {
         item["op"]: item["value"]
         for item in shown
-        if item["target"] == target and item["metric"] == "latency_mean" and item["value"]
+        if item["target"] == target and item["metric"] == "latency_mean" and item["value"] is not None
     }
 
 
