@@ -220,7 +220,8 @@ def recommend(
             and not candidate.eligible
             and candidate.name not in imposed
             and (candidate.standing.score or 0.0) > (chosen.standing.score or 0.0)
-            and _differ(ranking, candidate, chosen)
+            and candidate.name != chosen.name
+            and ranking.differ(candidate.name, chosen.name)
         ),
         runner_up=runner_up,
         not_shared=not_shared,
@@ -266,10 +267,6 @@ def _refused(
 ) -> Candidate:
     unmet = Unmet(requirement=requirement, cause=cause, same_as=same_as)
     return replace(candidate, unmet=(unmet, *candidate.unmet))
-
-
-def _differ(ranking: Ranking, one: Candidate, other: Candidate) -> bool:
-    return one.name != other.name and ranking.differ(one.name, other.name)
 
 
 def _near(ranking: Ranking, one: Candidate, other: Candidate) -> bool:

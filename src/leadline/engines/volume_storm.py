@@ -184,7 +184,14 @@ class Storm:
 
         def finish(number: int) -> None:
             stage = _COPIES.get(role, Op.PROVISION)
-            self._waits.until(stage, role, number, Kind.CLAIM, lambda facts: _is_bound(facts), end)
+            self._waits.until(
+                stage,
+                role,
+                number,
+                Kind.CLAIM,
+                lambda facts: facts.get("phase") == "Bound",
+                end,
+            )
             if self._claims.keeps_volumes:
                 self._delete_with_claim(role, number)
             stage = _COPIES.get(role, Op.MOUNT)
@@ -498,7 +505,3 @@ class Storm:
     def _say(self, stage: Op, numbers: Sequence[int]) -> None:
         volumes = "1 volume" if len(numbers) == 1 else f"{len(numbers)} volumes"
         self._claims.note(f"{self._objects.runner.storage_class}: {stage.value}, {volumes}")
-
-
-def _is_bound(facts: Facts) -> bool:
-    return facts.get("phase") == "Bound"

@@ -13,7 +13,7 @@ guest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -404,16 +404,14 @@ def parse_volume_lifecycle(content: bytes, events: bytes) -> LifecycleReport:
     if not content.strip():
         raise FormatError.empty(f"the record of {TOOL} is empty")
     record = parse_document(content, LifecycleRecord, RECORD_FILE)
-    lines = tuple(_ordered(line for _, line in parse_lines(events, _LINE, EVENTS_FILE)))
-    report = LifecycleReport(record=record, lines=lines)
+    # Several threads write the lines.
+    lines = sorted(
+        (line for _, line in parse_lines(events, _LINE, EVENTS_FILE)), key=lambda line: line.at_s
+    )
+    report = LifecycleReport(record=record, lines=tuple(lines))
     if not report.stages:
         raise FormatError.empty("no volume got through any stage")
     return report
-
-
-def _ordered(lines: Iterable[Line]) -> Sequence[Line]:
-    """Sort by time: several threads write the lines. The order of equal times is kept."""
-    return sorted(lines, key=lambda line: line.at_s)
 
 
 def read_volume_lifecycle(folder: Path) -> LifecycleReport | None:

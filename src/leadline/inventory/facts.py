@@ -155,12 +155,9 @@ def contradictions(
             value, reported = getattr(given, key), getattr(reported_facts, key)
             if value is not None and reported is not None and not _agree(value, reported):
                 reason = _against(value, reported, pool.name)
-                written = _protection_key(given) if key == "redundancy" else key
+                coded = "erasure_code" if given.erasure_code else "copies"
+                written = coded if key == "redundancy" else key
                 yield Contradiction(target=target.name, key=written, reason=reason)
-
-
-def _protection_key(given: TargetFacts) -> str:
-    return "erasure_code" if given.erasure_code else "copies"
 
 
 def _agree(given: object, reported: object) -> bool:

@@ -48,14 +48,16 @@ def drill_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
         other = "stop" if plan.stop is not None else "open_loop and density"
         yield ("drill",), f"a drill needs trials that are all planned: leave out {other}"
     for target in plan.targets:
-        lab = bool(target.cluster) and plan.cluster(target.cluster).lab is not None
-        if drill.event.in_lab and not lab:
+        cluster = plan.cluster(target.cluster) if target.cluster else None
+        if drill.event.in_lab and (cluster is None or cluster.lab is None):
             sentence = (
                 f"only a lab can {drill.event}, and {target.name!r} is not in a lab: use "
                 "`command: {begin: ..., end: ...}`"
             )
             yield ("drill", "event"), sentence
-        elif drill.event.add_host is not None and not _on_ceph(plan, target):
+        elif drill.event.add_host is not None and (
+            cluster is None or cluster.kubernetes is not None
+        ):
             sentence = (
                 f"only a Ceph cluster can {drill.event}, and {target.name!r} is not in one: use "
                 "`command: {begin: ..., end: ...}`"
@@ -70,10 +72,6 @@ def drill_faults(plan: Plan) -> Iterator[tuple[tuple[str, ...], str]]:
     for workload in {cell.workload.name: cell.workload for cell in plan.cells}.values():
         for sentence in _unfit(workload):
             yield ("drill",), f"{workload.name!r} {sentence}"
-
-
-def _on_ceph(plan: Plan, target: Target) -> bool:
-    return bool(target.cluster) and plan.cluster(target.cluster).kubernetes is None
 
 
 def _unfit(workload: Workload) -> Iterator[str]:

@@ -52,8 +52,9 @@ def parse_job_file(path: str, text: str) -> JobFile:
         options = job.options
         try:
             count = int(options.get("numjobs", "1"))
+            timed = options.get("time_based", "0") not in ("0", "false")
             runtime = parse_duration(options.get("runtime", "0"))
-            ramp = parse_duration(options.get("ramp_time", "0")) * _flag(options, "time_based")
+            ramp = parse_duration(options.get("ramp_time", "0")) if timed else 0.0
             size = options.get("size", "0")
             footprint += 0 if "%" in size else parse_fio_size(size) * count
         except ValueError as error:
@@ -91,10 +92,6 @@ def parse_job_file(path: str, text: str) -> JobFile:
         footprint_bytes=footprint,
         writes=writes,
     )
-
-
-def _flag(options: dict[str, str], key: str) -> bool:
-    return key in options and options[key] not in ("0", "false")
 
 
 def _sections(text: str) -> tuple[dict[str, str], list[_Section], list[str]]:

@@ -12,7 +12,6 @@ from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.metrics import Op
 from leadline.plan.footprint import PREFILL_BLOCK
-from leadline.plan.models import Plan
 from leadline.runner.events import PrefillEnded, PrefillStarted
 from leadline.runner.ports import Execution, Job, RemoteVolumes, Shape
 from leadline.runner.prepared import PreparedTarget, RunRequest
@@ -46,8 +45,8 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     if isinstance(location, RemoteVolumes):
         copies = len(location.volumes) if location.sharing is None else 1
         location = location.for_prefill
-    limit_bps = _limit_bps(request.plan)
-    if limit_bps is not None:
+    guard = request.plan.guard
+    if guard is not None and (limit_bps := guard.budget_bps(PREFILL_BLOCK)) is not None:
         volumes = len(location.volumes) if isinstance(location, RemoteVolumes) else 1
         footprint = replace(footprint, limit_bps=limit_bps / volumes)
     job = Job(
@@ -96,11 +95,6 @@ def _lay_out_job_files(request: RunRequest, target: PreparedTarget, place: str) 
                 context=execution.problem.context,
                 hint="try it by hand with `fio --parse-only`",
             )
-
-
-def _limit_bps(plan: Plan) -> float | None:
-    """The bytes per second that the guard allows to a prefill."""
-    return plan.guard.budget_bps(PREFILL_BLOCK) if plan.guard is not None else None
 
 
 def _bound_s(size: int, limit_bps: float | None = None) -> float:

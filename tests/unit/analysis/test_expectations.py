@@ -16,7 +16,7 @@ from leadline.archive.reader import Run
 from leadline.metrics import Metric, Op
 from leadline.plan.expectations import Expectation
 from leadline.report.document import Table
-from leadline.report.pages.comparison.expectations import expectation_sections
+from leadline.report.pages.comparison.tables import expectation_sections
 from tests.unit.report.pages.comparison.builder import cell, comparison
 
 HOSTILE = "<script>alert(1)</script>"

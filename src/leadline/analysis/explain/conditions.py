@@ -74,7 +74,10 @@ def conditions(
     around = kubernetes(baseline), kubernetes(candidate)
     trips = _round_trip_s(baseline), _round_trip_s(candidate)
     given = _given(baseline), _given(candidate)
-    targets = {subject: [_target(side, subject) for side in sides] for subject in subjects}
+    targets = {
+        subject: [side.run.plan.target(side.targets[subject]) for side in sides]
+        for subject in subjects
+    }
     pools = _known_pairs(
         {
             subject: tuple(map(_pool_name, pair, clusters, around))
@@ -342,10 +345,6 @@ def _layers(side: Side, subject: str) -> Below | None:
     except LeadlineError:
         return None  # the page reports it
     return Below(layers=layers, zfs=zfs_inventory(dumps)) if layers else None
-
-
-def _target(side: Side, subject: str) -> Target:
-    return side.run.plan.target(side.targets[subject])
 
 
 def _targets(

@@ -156,11 +156,9 @@ def _find_one(content: bytes, marks: frozenset[str], flat: frozenset[str]) -> Js
     if lost or not marks & document.keys():
         return None
     around = (content[:start], content[end:])
-    return JsonDocument(content=document, noise=_joined(_text(part) for part in around))
-
-
-def _text(part: bytes) -> str:
-    return part.decode("utf-8", "replace")
+    return JsonDocument(
+        content=document, noise=_joined(part.decode("utf-8", "replace") for part in around)
+    )
 
 
 def _joined(parts: Iterator[str]) -> str:

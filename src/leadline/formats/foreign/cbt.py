@@ -95,13 +95,11 @@ def _outputs(contents: Mapping[str, bytes]) -> list[_Output]:
             content=content,
         )
         key = (one.process, one.host)
-        if key not in best or (_FIO_JSON in content if one.extract else not _is_fio(best[key])):
+        if key not in best or (
+            _FIO_JSON in content if one.extract else _FIO_JSON not in best[key].content
+        ):
             best[key] = one
     return [best[key] for key in sorted(best)]
-
-
-def _is_fio(output: _Output) -> bool:
-    return _FIO_JSON in output.content
 
 
 def _parsed(output: _Output) -> EngineOutput:

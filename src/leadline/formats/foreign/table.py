@@ -170,7 +170,7 @@ def _tests(rows: Sequence[Row], name: str, notes: list[Note]) -> Iterator[Row]:
             yield row
             continue
         parts = tuple(_parts(row, known=tool == kbench.TOOL))
-        if not noted and tool == kbench.TOOL and any(_depth_unknown(part) for part in parts):
+        if not noted and tool == kbench.TOOL and any("iodepth" not in part.cells for part in parts):
             where = f"line {row.line}"
             notes.append(Note(NoteKind.LEFT_OUT, where, kbench.LATENCY_DEPTH_UNKNOWN))
             noted = True
@@ -196,10 +196,6 @@ def _parts(row: Row, *, known: bool) -> Iterator[Row]:
         load = {_COLUMN_OF_OPTION[option]: text for option, text in options.items()}
         workload = f"{row.cells['workload']}-{kind.value}"
         yield replace(row, cells={**load, **shared, "workload": workload, **figures})
-
-
-def _depth_unknown(row: Row) -> bool:
-    return "iodepth" not in row.cells
 
 
 def _contradicts_itself(row: Row) -> bool:

@@ -145,13 +145,14 @@ def _tiles(inventory: CephInventory) -> Iterator[Tile]:
         verdict="",
         note=f"{pgs.mean:,.0f} on average." if pgs else "Not captured.",
     )
+    objects = sum(pool.objects or 0 for pool in inventory.pools)
     stored = [pool.stored_bytes for pool in inventory.pools if pool.stored_bytes is not None]
     yield Tile(
         title="Stored",
         unit=f"in {count_text(len(inventory.pools), 'pool')}",
         value=format_size(sum(stored)) if stored else "?",
         verdict="",
-        note=f"{_objects(inventory)}." if stored else "Not captured.",
+        note=f"{count_text(objects, 'object')}." if stored else "Not captured.",
     )
 
 
@@ -160,10 +161,6 @@ def _clean(inventory: CephInventory) -> str:
     total = sum(state.count for state in inventory.pg_states)
     clean = sum(state.count for state in inventory.pg_states if state.state == "active+clean")
     return f"{clean:,} of {count_text(total, 'PG')} active+clean"
-
-
-def _objects(inventory: CephInventory) -> str:
-    return count_text(sum(pool.objects or 0 for pool in inventory.pools), "object")
 
 
 def _crush(inventory: CephInventory) -> Section:

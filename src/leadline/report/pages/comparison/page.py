@@ -33,7 +33,6 @@ from leadline.report.pages.comparison.charts import (
     percentile_blocks,
     strip_charts,
 )
-from leadline.report.pages.comparison.expectations import expectation_sections
 from leadline.report.pages.comparison.explanations import explanation_text, remarks
 from leadline.report.pages.comparison.headline import key_finding, rates, system_names
 from leadline.report.pages.comparison.load_curves import load_blocks
@@ -43,6 +42,7 @@ from leadline.report.pages.comparison.rank_shifts import rank_shift_sections
 from leadline.report.pages.comparison.tables import (
     SideMarks,
     differences_table,
+    expectation_sections,
     findings_table,
     matrix_table,
     round_trips_table,

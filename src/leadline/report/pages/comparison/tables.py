@@ -1,4 +1,4 @@
-"""Test matrix, findings, round trips and configuration differences of a comparison, as tables."""
+"""The tables of a comparison: test matrix, findings, round trips, differences, expectations."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from leadline.analysis.comparison import Comparison, Side
+from leadline.analysis.expectations import ExpectationTest, check_expectations
 from leadline.analysis.explain.accounts import Account, Estimate, Share
 from leadline.analysis.explain.facts import RoundTripCost
 from leadline.analysis.figures import CellFigure
 from leadline.findings import Finding, Severity
-from leadline.report.cells import absent, number_column, table, word
+from leadline.report.cells import absent, number_column, records_table, section, table, word
 from leadline.report.document import (
     Cell,
     Column,
     FindingList,
     Mark,
+    Section,
     Table,
 )
 from leadline.report.marks import Marks, finding_list
@@ -35,6 +37,8 @@ from leadline.report.pages.run.charts import keep_largest
 from leadline.report.words import (
     MISSING,
     NOT_SHOWN,
+    change_text,
+    count_text,
     place,
     short,
 )
@@ -285,3 +289,35 @@ def differences_table(comparison: Comparison, *, explained: bool = True) -> Tabl
     columns += system_names(comparison)
     columns += [Column(title="possible effect", rank=2)] if explaining else []
     return table("differences", columns, rows, filterable=len(rows) > 25)
+
+
+def expectation_sections(comparison: Comparison) -> tuple[Section, ...]:
+    """Build the section of the expectations; none where the plans declare none."""
+    tests = check_expectations(comparison)
+    if not tests:
+        return ()
+    shown = records_table(
+        "expectations-table",
+        tests,
+        ("outcome", lambda test: test.outcome.value),
+        ("cells", _expected_cells),
+        ("measured change", _expected_changes),
+        ("expected before the run", lambda test: test.expectation.text),
+    )
+    return (section("Expectations", "expectations", shown),)
+
+
+def _expected_cells(test: ExpectationTest) -> Cell:
+    """`5 of 6 worse, 1 inconclusive`."""
+    if not test.cells:
+        return Cell(text="no such cell", missing=True)
+    texts = [f"{test.as_expected:,} of {count_text(test.cells, 'cell')} {test.direction.value}"]
+    rest = test.cells - test.conclusive
+    texts += [f"{rest:,} inconclusive"] if rest else []
+    return Cell(text=", ".join(texts), sort=float(test.as_expected))
+
+
+def _expected_changes(test: ExpectationTest) -> str:
+    if test.ratios is None:
+        return NOT_SHOWN
+    return " to ".join(dict.fromkeys(map(change_text, test.ratios)))

@@ -138,12 +138,8 @@ def _curve(study: CurveStudy) -> str:
 
 
 def _highest(curves: Sequence[NamedCurve]) -> NamedCurve | None:
-    known = [named for named in curves if named.study.shape.peak]
-    return max(known, key=lambda named: _peak_iops(named.study.shape), default=None)
-
-
-def _peak_iops(shape: Shape) -> float:
-    return shape.peak.iops if shape.peak else 0.0
+    peaks = [(peak.iops, named) for named in curves if (peak := named.study.shape.peak)]
+    return max(peaks, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 # --- tiles --------------------------------------------------------------------------------------

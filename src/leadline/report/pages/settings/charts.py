@@ -75,7 +75,10 @@ def cell_charts(study: SettingsStudy) -> Iterator[DeltaChart]:
     """Yield the changes of all cells by state, with their mean first: of the rates, and of the p99
     latencies; of many cells the largest changes."""
     for metric in (Metric.IOPS, Metric.LATENCY_P99):
-        by_state = [(effect, _of_metric(effect, metric)) for effect in study.effects]
+        by_state = [
+            (effect, effect.rates if metric is Metric.IOPS else effect.latencies)
+            for effect in study.effects
+        ]
         every = [cell for _, cells in by_state for cell in cells if cell.judgement.ratio]
         if not every:
             continue
@@ -97,10 +100,6 @@ def cell_charts(study: SettingsStudy) -> Iterator[DeltaChart]:
             rows=rows,
             choice=metric.value,
         )
-
-
-def _of_metric(effect: StateEffect, metric: Metric) -> Sequence[ComparedCell]:
-    return effect.rates if metric is Metric.IOPS else effect.latencies
 
 
 def _state_rows(

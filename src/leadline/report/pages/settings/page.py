@@ -107,7 +107,7 @@ def settings_document(study: SettingsStudy) -> Document:
                     _interactions_section(study),
                     _cells_section(study),
                     *redaction_sections(study.run),
-                    _method_section(study),
+                    section("Method", "method", bullets(_method(study)), folded=True),
                 )
                 if made.blocks
             ),
@@ -461,10 +461,6 @@ def _reasons(cell: ComparedCell) -> str:
 
 
 # --- method -------------------------------------------------------------------------------------
-
-
-def _method_section(study: SettingsStudy) -> Section:
-    return section("Method", "method", bullets(_method(study)), folded=True)
 
 
 def _method(study: SettingsStudy) -> Iterator[str]:
