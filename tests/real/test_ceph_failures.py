@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.audit.registry import audit
 from leadline.connect.ceph import Connection
+from leadline.errors import LeadlineError
 from leadline.findings import Finding, Severity
 from leadline.lab import processes
 from leadline.lab.cluster import Lab, bring_up
@@ -221,7 +223,7 @@ def plan(folder: Path, pool: str, runtime: str, more: str = "") -> Path:
     size = "128M" if "rep2" in pool else "16M"
     path.write_text(
         f"clusters: {{drill: {{lab: drill}}}}\ntargets: [{pool}]\n{settings}"
-        f"workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: {size}, "
+        f"workloads: [{{name: w, pattern: randwrite, iodepth: 1, size: {size}, "
         f"runtime: {runtime}}}]\n"
     )
     return path
@@ -346,6 +348,14 @@ class TestDaemons:
         assert drill.severity_of("mgr.x gave no answer") is Severity.INFO
         assert drill.severity_of("found no manager") is Severity.INFO
         assert drill.run.left_behind == ()
+        # A silent manager is asked once, and its answers are missing in the inventory.
+        inventory = drill.run.cluster("end", "drill")
+        assert inventory is not None
+        assert inventory.pool("rep3") is not None
+        access = drill.cluster.lab.access
+        with Connection(access, timeout_s=1) as impatient, pytest.raises(LeadlineError) as silent:
+            impatient.mgr("balancer status", format="json")
+        assert silent.value.kind is errors.CEPH_UNREACHABLE
 
     def test_a_standby_of_the_manager_that_takes_over_is_in_the_findings(
         self, drill: Drill, tmp_path: Path

@@ -21,11 +21,13 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.audit.registry import audit, trusted
 from leadline.connect.ceph import CephAccess, Connection
+from leadline.errors import LeadlineError
 from leadline.lab.cluster import open_lab
 from leadline.lab.state import lab_access, labs_folder
 from leadline.metrics import Metric
 from leadline.report.pages.comparison.headline import key_finding
 from leadline.report.pages.run.scorecard import comparisons_of
+from leadline.targets.ceph import ask
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, sh
 
@@ -348,6 +350,19 @@ def test_a_cluster_that_is_not_there_is_reported_within_its_time(
     denied = process("run", *target, "--keyring", tmp_path / "no.keyring")
     assert denied.status == 3
     assert "error[ceph-denied]" in denied.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "words"), [("rbd", ("ls", "p")), ("rados", ("lspools",))])
+def test_programs_end_by_themselves_where_no_monitor_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("leadline.targets.ceph._OPERATION_S", "1")
+    conf = tmp_path / "ceph.conf"
+    conf.write_text("[global]\nmon_host = [v2:127.0.0.1:1]\nauth_client_required = none\n")
+    with pytest.raises(LeadlineError) as failed:
+        ask(CephAccess(conf=conf), program, words, "listing")
+    assert "within" not in failed.value.fact, "it is not killed after a minute"
 
 
 @pytest.mark.slow

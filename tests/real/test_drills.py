@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 PLAN = """
 clusters: {{zones: {{lab: zones}}}}
 targets: ["rbd:{pool}"]
-workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 64M, runtime: {runtime}}}]
+workloads: [{{name: w, pattern: randwrite, iodepth: 1, size: 64M, runtime: {runtime}}}]
 drill: {{after: 5s, {lasts}event: {event}}}
 repeats: 1
 """

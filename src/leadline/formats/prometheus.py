@@ -261,8 +261,8 @@ def _machine(
     total = sum(modes.values())
     devices = {name: _by(own[name], "device") for name in _PER_DEVICE}
     speeds = _by(own["network_speed"], "device")
-    # Without the count (an older archive): the modes of a core add up to one second per second, less
-    # where scrapes at an end of the window failed.
+    # Archives of before have no count. The modes of a core add up to one second per second, or to
+    # less where scrapes at an end of the window failed.
     cores = sum(series.value[1] for series in own["cores"]) or total
     memory = own[_MEMORY_OF[source]] if source in _MEMORY_OF else ()
     processes = {_daemon(series.metric): series.value[1] for series in own[source]}
