@@ -35,7 +35,7 @@ PLAN = """
 clusters: {{c: {cluster}}}
 targets: {targets}
 workloads:
-  - {{name: w, pattern: randwrite, block_size: 4k, iodepth: 8, size: 16M, runtime: {seconds}s}}
+  - {{name: w, pattern: randwrite, block_size: 4k, iodepth: 2, size: 16M, runtime: {seconds}s}}
 repeats: {repeats}
 """
 Process = Callable[..., Ended]
@@ -87,7 +87,7 @@ def known(lab: str) -> Iterator[dict[str, Any]]:
 
 
 def test_two_copies_cost_less_than_three(lab: str, tmp_path: Path, process: Process) -> None:
-    run = measured(process, tmp_path, {"lab": lab}, ("rep3", "rep2"), seconds=3, repeats=3)
+    run = measured(process, tmp_path, {"lab": lab}, ("rep3", "rep2"), seconds=2, repeats=3)
     compared = ("compare", "rep3", "rep2", "--by", "target", "--run", "costs")
     done = process(*compared, "--format", "json")
     found = {cell["metric"]: cell for cell in json.loads(done.out)["costs"]}
