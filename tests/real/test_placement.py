@@ -362,6 +362,6 @@ def test_a_host_that_joins_gets_what_was_forecast(process: Process, lab: str) ->
                 assert held.get(osd), "the new OSD gets PGs"
     finally:
         with Connection(access) as connection:
-            connection.mon("osd purge", id=osd, yes_i_really_mean_it=True)
+            connection.mgr("osd purge", id=osd, yes_i_really_mean_it=True)
             connection.mon("osd setcrushmap", original)
             connection.mon("osd setmaxosd", newmax=largest)
