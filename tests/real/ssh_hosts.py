@@ -19,6 +19,7 @@ import pytest
 
 from leadline.connect.ssh import CONFIG
 from leadline.lab.state import lab_access
+from leadline.runner.ports import CEPH_CONF_THERE
 
 _SERVER = """\
 Port {port}
@@ -202,3 +203,13 @@ def hosts_in_lab(lab: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshHosts
     yield made
     made.close()
     shutil.rmtree(folder)
+
+
+def configurations(lab: str) -> list[Path]:
+    """The lab's configuration in folders of hosts, next to which other labs may have theirs."""
+    own, found = str(lab_access(lab).conf.parent), []
+    for path in Path("/tmp").glob(f"leadline-*/{CEPH_CONF_THERE}"):
+        with contextlib.suppress(FileNotFoundError):
+            if own in path.read_text():
+                found.append(path)
+    return found

@@ -12,10 +12,9 @@ from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.connect.ceph import CephAccess
 from leadline.lab.state import lab_access
-from leadline.runner.ports import CEPH_CONF_THERE
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, sh
-from tests.real.ssh_hosts import SshHosts, hosts_in_lab
+from tests.real.ssh_hosts import SshHosts, configurations, hosts_in_lab
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 PLAN = """\
@@ -55,10 +54,6 @@ def images(access: CephAccess) -> list[str]:
     return [image for image in listed if image.startswith("leadline-")]
 
 
-def configurations() -> list[Path]:
-    return list(Path("/tmp").glob(f"leadline-*/{CEPH_CONF_THERE}"))
-
-
 @pytest.mark.slow
 def test_each_host_works_on_a_part_of_one_image(
     lab: str,
@@ -82,7 +77,7 @@ def test_each_host_works_on_a_part_of_one_image(
     assert process("verify", "@latest").status == 0
     assert run.left_behind == ()
     assert images(lab_access(lab)) == []
-    assert not configurations()
+    assert not configurations(lab)
 
 
 @pytest.mark.slow
@@ -95,26 +90,26 @@ def test_what_a_killed_run_left_is_removed_by_clean(
     tmp_path: Path,
 ) -> None:
     running = started("run", plan("60s"))
-    wait_for(lambda: any((tmp_path / "runs").glob("*/trials/*")) or at_work(), 120)
-    (conf,) = configurations()
+    wait_for(lambda: any((tmp_path / "runs").glob("*/trials/*")) or at_work(lab), 120)
+    (conf,) = configurations(lab)
     assert (conf.stat().st_mode & 0o777, images(lab_access(lab)) != []) == (0o600, True)
     running.kill()  # type: ignore[attr-defined]
-    wait_for(lambda: not at_work())
+    wait_for(lambda: not at_work(lab))
     assert process("clean").status == 0
-    assert not configurations()
+    assert not configurations(lab)
     assert not conf.parent.exists()
     assert images(lab_access(lab)) == []
 
 
-def at_work() -> list[str]:
-    """Folders of hosts in which processes work."""
-    found = []
+def at_work(lab: str) -> list[str]:
+    """Folders of hosts in which processes work on the lab."""
+    found, folders = [], {path.parent for path in configurations(lab)}
     for entry in Path("/proc").glob("[0-9]*/cwd"):
         try:
             folder = entry.readlink()
         except OSError:
             continue
-        if (folder / CEPH_CONF_THERE).exists():
+        if folder in folders:
             found.append(str(folder))
     return found
 
@@ -131,4 +126,4 @@ def test_a_host_that_does_not_reach_the_cluster_is_refused_before_anything_is_ma
     assert "error[ceph-unreachable]: the host 'away' cannot use the pool 'rep3'" in ended.err
     assert "fio: rados_connect failed." in ended.err
     assert images(lab_access(lab)) == []
-    assert not configurations()
+    assert not configurations(lab)

@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,49 +19,47 @@ from leadline.archive.reader import Run
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import find_run
 from leadline.connect.ceph import Connection
-from leadline.lab.state import lab_access
+from leadline.lab.cluster import Condition, Lab, bring_up, probe_lab
+from leadline.plan.lab import LabDescription, LabPool, Store
 from tests.awaiting import wait_for
-from tests.real.conftest import Ended, command, environment, fio_processes
+from tests.real.conftest import Ended, command, environment, fio_processes, is_whole
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 PLAN = """
 clusters: {{zones: {{lab: zones}}}}
 targets: ["rbd:{pool}"]
-workloads: [{{name: w, pattern: randwrite, iodepth: 4, size: 64M, runtime: {runtime}}}]
+workloads: [{{name: w, pattern: randwrite, iodepth: 1, size: 64M, runtime: {runtime}}}]
 drill: {{after: 5s, {lasts}event: {event}}}
 repeats: 1
 """
 
 
-class Lab:
-    """A lab of three zones, for all tests of this file; each has a folder of runs."""
+@dataclass(frozen=True)
+class Zones:
+    """The lab of all tests of this file, and the runs of one."""
 
-    def __init__(self, labs: str) -> None:
-        self.labs = labs
-        self.runs = Path(labs, "runs")
+    lab: Lab
+    process: Callable[..., Ended]
+    runs: Path
 
     @property
-    def variables(self) -> dict[str, str]:
-        return environment(self.runs) | {"LEADLINE_LABS": self.labs}
+    def labs(self) -> Path:
+        return self.lab.folder.parent
 
     def call(self, *arguments: object) -> Ended:
-        done = subprocess.run(
-            command(*arguments), capture_output=True, text=True, timeout=300, env=self.variables
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return self.process(*arguments, LEADLINE_LABS=str(self.labs))
 
     def plan(
         self, event: str, *, pool: str = "rep3", lasts: str = "5s", runtime: str = "16s"
     ) -> Path:
-        path = Path(self.labs, "plan.yaml")
+        path = self.labs / "plan.yaml"
         lasts = "" if "add_host" in event else f"lasts: {lasts}, "
         path.write_text(PLAN.format(event=event, pool=pool, lasts=lasts, runtime=runtime))
         return path
 
-    def condition(self) -> str:
-        ended = self.call("lab", "status", "zones", "--format", "json")
-        return str(json.loads(ended.out)["labs"][0]["condition"])
+    def condition(self) -> Condition:
+        return probe_lab(self.lab.folder).condition
 
     @property
     def run(self) -> Run:
@@ -70,7 +69,7 @@ class Lab:
         """Run a drill, and return the answer about its only cell."""
         ended = self.call("run", self.plan(event, **keys), "--allow-drill", "zones", "--quiet")
         assert ended.status == 0, ended.err
-        assert self.condition() == "up"
+        assert self.condition() is Condition.UP
         assert self.run.left_behind == ()
         assert self.call("verify", "@latest").status == 0
         answer = json.loads(self.call("drill", "@latest", "--format", "json").out)
@@ -81,32 +80,29 @@ class Lab:
 
 
 @pytest.fixture
-def zones(lab_of_zones: Lab, tmp_path: Path) -> Lab:
-    lab_of_zones.runs = tmp_path / "runs"
-    return lab_of_zones
+def zones(lab_of_zones: Lab, process: Callable[..., Ended], tmp_path: Path) -> Zones:
+    return Zones(lab_of_zones, process, tmp_path / "runs")
 
 
 @pytest.fixture(scope="module")
 def lab_of_zones() -> Iterator[Lab]:
     if os.geteuid() != 0:
         pytest.skip("needs root: NO drill of a real cluster is tested here")
+    description = LabDescription(
+        hosts_per_domain=2,
+        store=Store.BLUESTORE_IN_MEMORY,
+        osd_size_bytes=512 << 20,
+        pools=(LabPool.REP3, LabPool.REP2),
+    )
     with tempfile.TemporaryDirectory(prefix="ll-drills-") as labs:
-        lab = Lab(labs)
-        description = Path(labs, "lab.yaml")
-        description.write_text(
-            "topology: multi-zone\nhosts_per_domain: 2\nstore: bluestore-in-memory\n"
-            "osd_size: 512M\npools: [rep3, rep2]\n"
-        )
-        up = lab.call("lab", "up", "zones", description)
-        assert up.status == 0, up.err
+        lab = bring_up("zones", description, Path(labs), lambda what: None)
         try:
             yield lab
         finally:
-            down = lab.call("lab", "down", "zones")
-        assert down.status == 0, down.err
+            lab.down()
 
 
-def test_an_osd_is_lost_and_comes_back(zones: Lab) -> None:
+def test_an_osd_is_lost_and_comes_back(zones: Zones) -> None:
     cell = zones.drill("{stop_osd: 1}")
     (trial,) = cell["trials"]
     assert [phase["name"] for phase in trial["phases"]][:3] == ["before", "during", "recovery"]
@@ -128,7 +124,7 @@ def test_an_osd_is_lost_and_comes_back(zones: Lab) -> None:
     ],
 )
 def test_a_host_and_a_link_are_lost_and_come_back(
-    zones: Lab, event: str, lasts: str, runtime: str, tmp_path: Path
+    zones: Zones, event: str, lasts: str, runtime: str, tmp_path: Path
 ) -> None:
     cell = zones.drill(event, lasts=lasts, runtime=runtime)
     (trial,) = cell["trials"]
@@ -141,14 +137,14 @@ def test_a_host_and_a_link_are_lost_and_come_back(
     assert "the longest time without an I/O" in zones.call("drill", "@latest").out
 
 
-def test_a_host_that_is_added_is_drained_first(zones: Lab, tmp_path: Path) -> None:
-    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+def test_a_host_that_is_added_is_drained_first(zones: Zones, tmp_path: Path) -> None:
+    with Connection(zones.lab.access) as cluster:
         cluster.mgr("balancer off")
         cluster.mon("osd reweight", id=4, weight=0.9)
         cluster.mon("osd set-require-min-compat-client", version="luminous")
         placed = _swap_one_pg(cluster, away_from=4)
         before = _placement(cluster)
-        wait_for(lambda: _whole(zones), 60)
+        wait_for(lambda: is_whole(cluster), 60)
         cell = zones.drill("{add_host: az2-h2}", runtime="30s")
         assert _placement(cluster) == before
         cluster.mon("osd rm-pg-upmap-items", pgid=placed)
@@ -168,9 +164,9 @@ def test_a_host_that_is_added_is_drained_first(zones: Lab, tmp_path: Path) -> No
     assert "during" not in shown.partition("Phases")[2].partition("trial")[0]
 
 
-def test_a_host_whose_data_has_no_other_place_is_refused(zones: Lab) -> None:
+def test_a_host_whose_data_has_no_other_place_is_refused(zones: Zones) -> None:
     """The only host of a zone is not drained, and no target is touched."""
-    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+    with Connection(zones.lab.access) as cluster:
         cluster.mon("osd out", ids=["1"])
         try:
             # The balancer may change exceptions of PGs meanwhile.
@@ -179,29 +175,28 @@ def test_a_host_whose_data_has_no_other_place_is_refused(zones: Lab) -> None:
             assert (_placement(cluster)[0], _balancer(cluster)) == before
         finally:
             cluster.mon("osd in", ids=["1"])
+        wait_for(lambda: is_whole(cluster), 120)
     assert ended.status == 4, ended.err
     assert "error[cluster-unfit]: the pool 'rep3' needs 3 failure domains (zone)" in ended.err
     assert not list(zones.runs.glob("*"))
-    wait_for(lambda: _whole(zones), 120)
 
 
-def test_a_pool_that_needs_the_lost_zone_stops_until_it_is_back(zones: Lab) -> None:
+def test_a_pool_that_needs_the_lost_zone_stops_until_it_is_back(zones: Zones) -> None:
     """With two copies and min_size 2, clients wait as long as the zone is lost."""
-    access = lab_access("zones", Path(zones.labs))
-    with Connection(access) as cluster:
+    with Connection(zones.lab.access) as cluster:
         cluster.mon("osd pool set", pool="rep2", var="min_size", val="2")
     cell = zones.drill("{stop_zone: az2}", pool="rep2")
     (trial,) = cell["trials"]
     assert trial["longest_gap_s"] > 4
     assert trial["lost_s"] > 4
-    page = Path(zones.labs, "run.html")
+    page = zones.labs / "run.html"
     assert zones.call("report", "@latest", "-o", page).status == 0
     assert "event begins" in page.read_text()
     assert zones.call("verify", page).status == 0
     assert "the longest time without an I/O" in zones.call("drill", "@latest").out
 
 
-def test_consent_and_places_come_first(zones: Lab) -> None:
+def test_consent_and_places_come_first(zones: Zones) -> None:
     without = zones.call("run", zones.plan("{stop_osd: 1}"))
     assert without.status == 2
     assert "error[drill-not-consented]" in without.err
@@ -214,12 +209,12 @@ HOST = pytest.param("{add_host: az2-h2}", marks=pytest.mark.deep)
 
 
 @pytest.mark.parametrize("event", ["{stop_zone: az3}", "{lose_link: [az1, az2]}", HOST])
-def test_what_a_killed_leadline_leaves_is_undone_by_clean(zones: Lab, event: str) -> None:
-    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+def test_what_a_killed_leadline_leaves_is_undone_by_clean(zones: Zones, event: str) -> None:
+    with Connection(zones.lab.access) as cluster:
         before = _placement(cluster)[0], _balancer(cluster)
     _kill_in_force(zones, zones.plan(event, lasts="300s", runtime="600s"))
     if "zone" in event:
-        assert zones.condition() == "broken"
+        assert zones.condition() is Condition.BROKEN
     assert any(item.path == "drill:zones" for item in zones.run.left_behind)
     wait_for(lambda: not fio_processes(zones.runs), 90)
 
@@ -228,15 +223,15 @@ def test_what_a_killed_leadline_leaves_is_undone_by_clean(zones: Lab, event: str
         return not zones.run.left_behind
 
     wait_for(cleaned, 120)
-    assert zones.condition() == "up"
-    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+    assert zones.condition() is Condition.UP
+    with Connection(zones.lab.access) as cluster:
         assert (_placement(cluster)[0], _balancer(cluster)) == before
-    wait_for(lambda: _whole(zones), 120)
+        wait_for(lambda: is_whole(cluster), 120)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("event", ["{stop_zone: az3}", "{add_host: az2-h2}"])
-def test_a_killed_drill_is_resumed_with_consent(zones: Lab, event: str) -> None:
+def test_a_killed_drill_is_resumed_with_consent(zones: Zones, event: str) -> None:
     _kill_in_force(zones, zones.plan(event, runtime="30s"))
     wait_for(lambda: not fio_processes(zones.runs), 90)
     refused = zones.call("run", "--resume", "@latest")
@@ -247,24 +242,24 @@ def test_a_killed_drill_is_resumed_with_consent(zones: Lab, event: str) -> None:
     assert resumed.status == 0, resumed.err
     assert "undid the drill of a killed session: zones" in resumed.err
     assert zones.run.left_behind == ()
-    assert zones.condition() == "up"
+    assert zones.condition() is Condition.UP
     answer = json.loads(zones.call("drill", "@latest", "--format", "json").out)
     (cell,) = answer["cells"]
     assert (len(cell["trials"]), cell["missing"]) == (1, [])
     assert zones.call("verify", "@latest").status == 0
 
 
-def _kill_in_force(zones: Lab, plan: Path) -> None:
+def _kill_in_force(zones: Zones, plan: Path) -> None:
     """Kill a run while its event is in force, or its host is drained."""
     child = subprocess.Popen(
         command("run", plan, "--allow-drill", "zones"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=zones.variables,
+        env=environment(zones.runs) | {"LEADLINE_LABS": str(zones.labs)},
     )
     try:
         if "add_host" in plan.read_text():
-            with Connection(lab_access("zones", Path(zones.labs))) as cluster:
+            with Connection(zones.lab.access) as cluster:
                 wait_for(lambda: 0 in _placement(cluster)[0].values(), 120)
         else:
             wait_for(lambda: b'"begun"' in _record(zones), 120)
@@ -292,21 +287,11 @@ def _swap_one_pg(cluster: Connection, away_from: int) -> str:
     return str(pg)
 
 
-def _record(zones: Lab) -> bytes:
+def _record(zones: Zones) -> bytes:
     return b"".join(path.read_bytes() for path in zones.runs.glob("*/.staging/*/drill.jsonl"))
 
 
-def _whole(zones: Lab) -> bool:
-    """Whether all OSDs are up and in, and all PGs active+clean. The health is no measure: after a
-    lost link the monitor of Ceph 16 keeps reports of failed OSDs as slow operations."""
-    with Connection(lab_access("zones", Path(zones.labs))) as cluster:
-        status = cluster.mon_json("status")
-    osds, pgs = status["osdmap"], status["pgmap"]["pgs_by_state"]
-    up_and_in = osds["num_osds"] == osds["num_up_osds"] == osds["num_in_osds"]
-    return up_and_in and [one["state_name"] for one in pgs] == ["active+clean"]
-
-
-def _errors_and_warnings(zones: Lab) -> list[Any]:
+def _errors_and_warnings(zones: Zones) -> list[Any]:
     from leadline.audit.registry import audit
     from leadline.findings import Severity
 

@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from leadline import errors
-from leadline.connect.ceph import CephAccess, Connection
+from leadline.connect.ceph import Connection
 from leadline.connect.programs import find
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.pg_placement import PlacementState, PoolPlacements, Unforecast
@@ -259,12 +259,6 @@ def test_a_map_that_is_not_there(process: Process, tmp_path: Path) -> None:
 # --- a live cluster
 
 
-def ceph(access: CephAccess, *words: str) -> str:
-    done = subprocess.run(access.command("ceph", *words), capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode()
-
-
 def forecast(process: Process, lab: str, *words: str) -> dict[str, Any]:
     told = ask(process, "--lab", lab, "--format", "json", *words)
     assert told.status == 0, told.err
@@ -298,32 +292,33 @@ def test_a_live_cluster_has_the_pgs_that_are_shown(process: Process, lab: str) -
 @pytest.mark.root
 @pytest.mark.slow
 def test_a_live_cluster_puts_objects_where_their_names_say(lab: str) -> None:
-    access = lab_access(lab)
-    for number in range(10):
-        name = f"rbd_data.3.10ab{number}.{number:016x}"
-        found = json.loads(ceph(access, "osd", "map", "rep3", name, "--format", "json"))
-        pool = json.loads(ceph(access, "osd", "pool", "get", "rep3", "pg_num", "--format", "json"))
-        pg = next(iter(count_objects([name], pool["pg_num"])))
-        assert found["pgid"] == f"{found['pool_id']}.{pg:x}"
+    with Connection(lab_access(lab)) as connection:
+        pool = connection.mon_json("osd pool get", pool="rep3", var="pg_num")
+        for number in range(10):
+            name = f"rbd_data.3.10ab{number}.{number:016x}"
+            found = connection.mon_json("osd map", pool="rep3", object=name)
+            pg = next(iter(count_objects([name], pool["pg_num"])))
+            assert found["pgid"] == f"{found['pool_id']}.{pg:x}"
 
 
 @pytest.mark.root
 @pytest.mark.slow
 def test_another_number_of_pgs_ends_as_it_was_forecast(process: Process, lab: str) -> None:
     access = lab_access(lab)
-    ceph(access, "osd", "pool", "create", "split", "8", "8", "replicated", "rep_zone")
-    try:
-        (pool,) = forecast(process, lab, "--pool", "split", "--pg-num", "32")["pools"]
-        ceph(access, "osd", "pool", "set", "split", "pg_num", "32")
+    with Connection(access) as connection:
+        connection.mon(
+            "osd pool create", pool="split", pg_num=8, pool_type="replicated", rule="rep_zone"
+        )
+        try:
+            (pool,) = forecast(process, lab, "--pool", "split", "--pg-num", "32")["pools"]
+            connection.mon("osd pool set", pool="split", var="pg_num", val="32")
 
-        def reported() -> bool:
-            with Connection(access) as connection:
+            def reported() -> bool:
                 dump = connection.mgr("pg dump", dumpcontents=["pgs_brief"], format="json")
-            return counts(up_sets(dump), pool["pool_id"]) == loads(pool["after"])
+                return counts(up_sets(dump), pool["pool_id"]) == loads(pool["after"])
 
-        wait_for(reported, 60)
-    finally:
-        with Connection(access) as connection:
+            wait_for(reported, 60)
+        finally:
             connection.mon(
                 "osd pool delete", pool="split", pool2="split", yes_i_really_really_mean_it=True
             )
@@ -341,14 +336,15 @@ def test_a_host_that_joins_gets_what_was_forecast(process: Process, lab: str) ->
         original = connection.mon("osd getcrushmap")
         largest = json.loads(connection.mon("osd dump", format="json"))["max_osd"]
     try:
-        ceph(access, "osd", "new", "5f0e6c3a-2d4b-4a3e-9d0f-0e8d4f8a1b2c", str(osd))
-        place = (f"zone={zone}", f"host={host}")
-        ceph(access, "osd", "crush", "add", f"osd.{osd}", str(new["weight"]), *place)
-        if new["device_class"]:
-            ceph(access, "osd", "crush", "set-device-class", new["device_class"], f"osd.{osd}")
         with tempfile.TemporaryDirectory() as folder:
             after = Path(folder) / "osdmap"
             with Connection(access) as connection:
+                connection.mon("osd new", uuid="5f0e6c3a-2d4b-4a3e-9d0f-0e8d4f8a1b2c", id=osd)
+                place = [f"zone={zone}", f"host={host}"]
+                connection.mon("osd crush add", id=osd, weight=new["weight"], args=place)
+                if device_class := new["device_class"]:
+                    ids = {"class": device_class, "ids": [f"osd.{osd}"]}
+                    connection.mon("osd crush set-device-class", **ids)
                 after.write_bytes(connection.mon("osd getmap"))
             tool = shutil.which("osdmaptool") or "osdmaptool"
             marks = ("--mark-up", str(osd), "--mark-in", str(osd), "--clear-temp")
@@ -365,7 +361,7 @@ def test_a_host_that_joins_gets_what_was_forecast(process: Process, lab: str) ->
                 assert loads(pool["after"]) == (held, led)
                 assert held.get(osd), "the new OSD gets PGs"
     finally:
-        ceph(access, "osd", "purge", str(osd), "--yes-i-really-mean-it")
         with Connection(access) as connection:
+            connection.mgr("osd purge", id=osd, yes_i_really_mean_it=True)
             connection.mon("osd setcrushmap", original)
             connection.mon("osd setmaxosd", newmax=largest)

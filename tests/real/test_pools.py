@@ -28,7 +28,7 @@ from leadline.probes.ceph import capture
 from leadline.report.answers.schemas import SCHEMAS
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended
-from tests.unit.pools.pool_contract import PoolContract, quiet
+from tests.unit.pools.pool_contract import InterruptionContract, PoolContract, quiet
 
 pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 Process = Callable[..., Ended]
@@ -54,6 +54,10 @@ def lab_of(name: str, folder: Path, **description: Any) -> Iterator[Lab]:
     )
     lab = bring_up(name, wanted, folder, quiet)
     try:
+        with Connection(lab.access) as cluster:
+            # The autoscaler acts every minute, and a test waits for it.
+            interval = "mgr/pg_autoscaler/sleep_interval"
+            cluster.mon("config set", who="mgr", name=interval, value="5", force=True)
         yield lab
     finally:
         lab.down()
@@ -86,7 +90,7 @@ class OnALab(PoolContract):
         return lambda: cluster_inventory(capture(commands))
 
 
-class TestOnThreeZones(OnALab):
+class TestOnThreeZones(OnALab, InterruptionContract):
     @pytest.fixture
     def lab(self, multi_zone: Lab) -> Lab:
         return multi_zone
@@ -130,18 +134,22 @@ def outcomes(ended: Ended) -> dict[str, str]:
 
 def everything(lab: Lab) -> dict[str, object]:
     """All that pools may change of a cluster, but Ceph's own history of settings."""
-    dump = json.loads(run(lab, "ceph", "osd", "dump", "--format", "json"))
-    keys = json.loads(run(lab, "ceph", "config-key", "ls"))
-    return {
-        "pools": dump["pools"],
-        "profiles": dump["erasure_code_profiles"],
-        "rules": run(lab, "ceph", "osd", "crush", "rule", "dump"),
-        "crush": json.loads(run(lab, "ceph", "osd", "crush", "dump"))["buckets"],
-        "config": run(lab, "ceph", "config", "dump"),
-        # The manager notes its own progress whenever placement groups move.
-        "keys": [key for key in keys if not key.startswith(("config-history/", "mgr/progress/"))],
-        "filesystems": run(lab, "ceph", "fs", "ls", "--format", "json"),
-    }
+    with Connection(lab.access) as cluster:
+        dump = cluster.mon_json("osd dump")
+        return {
+            "pools": dump["pools"],
+            "profiles": dump["erasure_code_profiles"],
+            "rules": cluster.mon_json("osd crush rule dump"),
+            "crush": cluster.mon_json("osd crush dump")["buckets"],
+            "config": cluster.mon_json("config dump"),
+            # The manager notes its own progress whenever placement groups move.
+            "keys": [
+                key
+                for key in cluster.mon_json("config-key ls")
+                if not key.startswith(("config-history/", "mgr/progress/"))
+            ],
+            "filesystems": cluster.mon_json("fs ls"),
+        }
 
 
 def test_the_pools_of_the_study_come_and_go(process: Process, multi_zone: Lab) -> None:
@@ -164,7 +172,8 @@ def test_the_pools_of_the_study_come_and_go(process: Process, multi_zone: Lab) -
     }
     # Placement groups are clean when they are reported to be made; a busy cluster's health comes
     # later.
-    wait_for(lambda: run(multi_zone, "ceph", "health").startswith("HEALTH_OK"), 120)
+    with Connection(multi_zone.access) as cluster:
+        wait_for(lambda: cluster.mon_json("health")["status"] == "HEALTH_OK", 120)
     again = pools(process, multi_zone, "create", "--format", "json")
     assert outcomes(again)["rep2"] == outcomes(again)["ec-2-1"] == "exists"
 
@@ -197,8 +206,9 @@ def test_pools_are_sized_and_coded_as_the_options_say(process: Process, multi_zo
     before = everything(multi_zone)
 
     def stored(name: str) -> dict[str, Any]:
-        dump = json.loads(run(multi_zone, "ceph", "osd", "dump", "--format", "json"))
-        return next(pool for pool in dump["pools"] if pool["pool_name"] == name)
+        with Connection(multi_zone.access) as cluster:
+            pools = cluster.mon_json("osd dump")["pools"]
+        return next(pool for pool in pools if pool["pool_name"] == name)
 
     words = ("--pg-num", "8", "--ec-profile", "plugin=isa", "--ec-profile", "stripe_unit=16K")
     refused = pools(process, multi_zone, "create", "rep1")
@@ -209,16 +219,16 @@ def test_pools_are_sized_and_coded_as_the_options_say(process: Process, multi_zo
     assert stored("rep1")["size"] == 1
     for name in ("rep1", "ec-2-1"):
         assert (stored(name)["pg_num"], stored(name)["pg_autoscale_mode"]) == (8, "off")
-    profile = run(multi_zone, "ceph", "osd", "erasure-code-profile", "get", "leadline-ec-2-1")
-    assert {"plugin=isa", "stripe_unit=16K"} <= set(profile.split())
-    # The autoscaler acts every minute: the command ends when it has nothing left to do.
+    with Connection(multi_zone.access) as cluster:
+        profile = cluster.mon_json("osd erasure-code-profile get", name="leadline-ec-2-1")
+    assert (profile["plugin"], profile["stripe_unit"]) == ("isa", "16K")
+    # The command ends when the autoscaler has nothing left to do.
     made = pools(process, multi_zone, "create", "rep2", "--target-ratio", "0.9", "--wait", "4m")
     assert made.status == 0, made.err
     sized = stored("rep2")
     assert sized["options"]["target_size_ratio"] == pytest.approx(0.9)
-    status = json.loads(
-        run(multi_zone, "ceph", "osd", "pool", "autoscale-status", "--format", "json")
-    )
+    with Connection(multi_zone.access) as cluster:
+        status = json.loads(cluster.mgr("osd pool autoscale-status", format="json"))
     for pool in status:
         if pool["pool_name"] == "rep2":
             assert not pool["would_adjust"]
@@ -287,7 +297,9 @@ def test_a_cephfs_pool_joins_and_leaves_the_filesystem(process: Process, single_
     assert created.status == 0, created.err
     domains = {pool["name"]: pool["failure_domain"] for pool in json.loads(created.out)["pools"]}
     assert domains == {"cephfs-rep2": "rack", "ec-2-1": "rack"}
-    assert "cephfs-rep2" in run(single_zone, "ceph", "fs", "ls")
+    with Connection(single_zone.access) as cluster:
+        (filesystem,) = cluster.mon_json("fs ls")
+    assert "cephfs-rep2" in filesystem["data_pools"]
     run(single_zone, "rados", "-p", "cephfs-rep2", "put", "10000000002.00000000", "/etc/hostname")
     refused = pools(process, single_zone, "remove", "cephfs-rep2")
     assert refused.status == 2
@@ -300,17 +312,19 @@ def test_a_cephfs_pool_joins_and_leaves_the_filesystem(process: Process, single_
 
 def test_want_of_rights_is_reported(single_zone: Lab, tmp_path: Path) -> None:
     before = everything(single_zone)
-    key = run(single_zone, "ceph", "auth", "get-or-create", "client.reader", "mon", "allow r")
     keyring = tmp_path / "reader.keyring"
-    keyring.write_text(key)
+    with Connection(single_zone.access) as connection:
+        reading = ["mon", "allow r"]
+        keyring.write_bytes(
+            connection.mon("auth get-or-create", entity="client.reader", caps=reading)
+        )
+        inventory = cluster_inventory(capture(connection))
     reader = CephAccess(
         conf=single_zone.access.conf,
         name="reader",
         keyring=keyring,
         namespace=single_zone.access.namespace,
     )
-    with Connection(single_zone.access) as connection:
-        inventory = cluster_inventory(capture(connection))
     recipes = decide([pool_name("rep2")], inventory, Marks()).recipes
     try:
         with (
@@ -320,7 +334,8 @@ def test_want_of_rights_is_reported(single_zone: Lab, tmp_path: Path) -> None:
         ):
             create_pools(connection, recipes, note=quiet, warn=quiet)
     finally:
-        run(single_zone, "ceph", "auth", "rm", "client.reader")
+        with Connection(single_zone.access) as connection:
+            connection.mon("auth rm", entity="client.reader")
     assert told.value.kind is errors.CEPH_DENIED
     assert "client.reader" in told.value.fact
     assert everything(single_zone) == before

@@ -15,10 +15,9 @@ from leadline.connect.ceph import CephAccess, Connection
 from leadline.connect.ssh import CONFIG
 from leadline.formats.result import EngineOutput
 from leadline.lab.state import lab_access
-from leadline.runner.ports import CEPH_CONF_THERE
 from tests.awaiting import wait_for
 from tests.real.conftest import Ended, command, environment, sh
-from tests.real.ssh_hosts import SshHosts, hosts_in_lab, short_folder
+from tests.real.ssh_hosts import SshHosts, configurations, hosts_in_lab, short_folder
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 PLAN = """\
@@ -143,7 +142,7 @@ def test_each_host_works_on_objects_of_its_own(
     assert trial.record.extent is not None
     assert trial.record.extent.allocated_bytes == 3 * (8 << 20)
     assert run.left_behind == ()
-    assert not list(Path("/tmp").glob(f"leadline-*/{CEPH_CONF_THERE}"))
+    assert not configurations(lab)
     assert objects(lab_access(lab)) == strangers
 
 
@@ -268,7 +267,7 @@ def test_users_and_hosts_without_the_right_key_are_refused(
             assert "error[ceph-denied]: the host 'bare' has no keyring of client.admin" in ended.err
             assert "librados: unable to find a keyring" in ended.err
         assert objects(access) == set()
-        assert not list(Path("/tmp").glob(f"leadline-*/{CEPH_CONF_THERE}"))
+        assert not configurations("keys")
     finally:
         servers.close()
         assert process("lab", "down", "keys").status == 0

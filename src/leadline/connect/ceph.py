@@ -269,7 +269,9 @@ class Connection:
         if self._handle is None:
             raise LeadlineError(errors.CEPH_UNREACHABLE, "the connection is closed")
         status, answer, message = self._call(task)
-        if status == -errno.ETIMEDOUT:
+        # A command to a manager that is silent ends with a positive number, and an empty answer
+        # (C_SaferCond::wait_for of Ceph's src/common/Cond.h).
+        if abs(status) == errno.ETIMEDOUT:
             raise LeadlineError(
                 errors.CEPH_UNREACHABLE,
                 f"the cluster gives no answer to `ceph {prefix}` within {self._timeout_s:g} s",

@@ -124,6 +124,8 @@ _TEMPLATES: Final = {
     **_DAEMON_CPU,
     **_DAEMON_MEMORY,
     "cpu": "sum by (node, instance, mode) (rate(node_cpu_seconds_total{HOSTS}[WINDOW]))",
+    "cores": "count by (node, instance) "
+    '(count_over_time(node_cpu_seconds_total{mode="idle",HOSTS}[WINDOW]))',
     **{
         name: f"sum by (node, instance, device) (rate({metric}{{HOSTS}}[WINDOW]))"
         for name, metric in _PER_DEVICE.items()
@@ -140,7 +142,7 @@ def queries(window_s: float, namespaces: Iterable[str], instances: str | None) -
     parts = {
         "{PODS": "{" + pods,
         "{GROUPS": f'{{groupname=~".*({_DAEMONS}).*"',
-        "{HOSTS": "{" + hosts,
+        "HOSTS": hosts,
         "[WINDOW]": f"[{max(1, round(window_s * 1e3))}ms]",
     }
     found = {}
@@ -259,6 +261,9 @@ def _machine(
     total = sum(modes.values())
     devices = {name: _by(own[name], "device") for name in _PER_DEVICE}
     speeds = _by(own["network_speed"], "device")
+    # Archives of before have no count. The modes of a core add up to one second per second, or to
+    # less where scrapes at an end of the window failed.
+    cores = sum(series.value[1] for series in own["cores"]) or total
     memory = own[_MEMORY_OF[source]] if source in _MEMORY_OF else ()
     processes = {_daemon(series.metric): series.value[1] for series in own[source]}
     resident = {_daemon(series.metric): series.value[1] for series in memory}
@@ -267,8 +272,7 @@ def _machine(
         roles=frozenset({Role.STORAGE}),
         begin_s=0.0,
         end_s=window_s,
-        # The modes of a core add up to one second per second.
-        cores=max(1, round(total)),
+        cores=max(1, round(cores)),
         cpu=_cpu(modes, total) if total > 0 else None,
         disks={
             name: _disk({key: values.get(name, 0.0) for key, values in devices.items()})

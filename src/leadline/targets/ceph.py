@@ -121,7 +121,9 @@ def ask(
 ) -> str:
     """Run one of Ceph's programs; its stdout. Raises LeadlineError: `ceph-missing`,
     `ceph-failed`."""
-    timeouts = ("--rados-osd-op-timeout", _OPERATION_S, "--rados-mon-op-timeout", _OPERATION_S)
+    # The first is that of the connection, which takes five minutes to fail without monitors.
+    waits = ("client-mount", "rados-mon-op", "rados-osd-op")
+    timeouts = [word for wait in waits for word in (f"--{wait}-timeout", _OPERATION_S)]
     return run_program(access.command(program, *timeouts, *arguments), program, what, bound_s)
 
 

@@ -77,6 +77,19 @@ def test_a_pod_and_the_node_exporter_of_its_node_are_one_machine() -> None:
     assert (machine.begin_s, machine.end_s) == (0.0, 30.0)
 
 
+def test_cores_are_counted_where_scrapes_failed_at_an_end_of_the_window() -> None:
+    halved = line("cpu", *modes(NODE, idle=1.0, user=3.0))
+    (machine,), _ = rates(line("process_cpu", ({**NODE, "groupname": "ceph-osd;3"}, 1.0)), halved)
+    assert machine.cores == 4
+    (machine,), _ = rates(
+        line("process_cpu", ({**NODE, "groupname": "ceph-osd;3"}, 1.0)),
+        halved,
+        line("cores", (NODE, 8)),
+    )
+    assert machine.cores == 8
+    assert machine.cpu.busy_share == pytest.approx(0.75)
+
+
 def test_of_several_sources_of_a_daemon_one_is_used() -> None:
     process = {**NODE, "groupname": "ceph-osd;3"}
     exporter = {"instance": "10.0.0.5:9926", "ceph_daemon": "osd.3"}
@@ -144,4 +157,5 @@ def test_queries_have_the_window_and_what_the_user_named() -> None:
     assert all("[30457ms]" in text for name, text in asked.items() if name != "network_speed")
     assert 'namespace=~"rook-ceph|mine"' in asked["container_cpu"]
     assert r'{instance=~"ceph-\\d+\".*"}' in asked["cpu"]
+    assert r'{mode="idle",instance=~"ceph-\\d+\".*"}' in asked["cores"]
     assert "rate(node_cpu_seconds_total{}[1ms])" in queries(0.0, ("a",), None)["cpu"]

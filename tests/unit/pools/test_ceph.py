@@ -22,7 +22,13 @@ from leadline.pools.ceph import (
 )
 from leadline.pools.ceph_state import Commands, read_state, steps
 from leadline.pools.recipes import PoolRecipe, decide, pool_name
-from tests.unit.pools.pool_contract import Breaking, PoolContract, quiet, seen
+from tests.unit.pools.pool_contract import (
+    Breaking,
+    InterruptionContract,
+    PoolContract,
+    quiet,
+    seen,
+)
 from tests.unit.pools.pool_double import RECORDED, ClusterDouble
 
 SETTING = ("mon", "mon_allow_pool_delete")
@@ -45,7 +51,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceph, "_PAUSE_S", 0.001)
 
 
-class TestOnTheDouble(PoolContract):
+class TestOnTheDouble(PoolContract, InterruptionContract):
     @pytest.fixture
     def commands(self) -> Commands:
         return ClusterDouble()
