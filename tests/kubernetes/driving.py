@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.kubernetes import classes, images, objects
 from tests.kubernetes.cluster import Cluster, Refused
+from tests.kubernetes.command import Forked
 
 MIB = 1 << 20
 BOUND_S = 240.0
@@ -31,7 +32,6 @@ _BY_ITSELF = {
 }
 # All groups with their versions, best first, and kinds in one answer.
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_SHORT_REST = str(Path(__file__).with_name("command.py"))
 # local-path-provisioner removes a folder by a pod of its own, which it removes afterwards.
 _HELPERS = ("local-path-storage", "helper-pod-")
 
@@ -70,7 +70,7 @@ class Ended:
 class Running:
     """A call that is going on."""
 
-    def __init__(self, child: subprocess.Popen[str]) -> None:
+    def __init__(self, child: subprocess.Popen[str] | Forked) -> None:
         self.child = child
         self._began = time.monotonic()
         self._err: list[str] = []
@@ -148,10 +148,12 @@ class Leadline:
             "NO_COLOR": "1",
             "COLUMNS": "100",
         }
-        command = ("-m", "leadline") if self.rests else ("-P", _SHORT_REST)
+        given = [str(word) for word in words]
+        if not self.rests:
+            return Running(Forked(given, environment, self.folder))
         return Running(
             subprocess.Popen(
-                [sys.executable, *command, *map(str, words)],
+                [sys.executable, "-m", "leadline", *given],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
