@@ -413,21 +413,28 @@ class Cluster:
         except (OSError, Refused):
             return False
 
+    def _node_object(self, name: str) -> dict[str, Any]:
+        """The node as the API server has it; empty where it has none or does not answer."""
+        try:
+            found: dict[str, Any] = self.request(f"/api/v1/nodes/{name}")
+        except (OSError, Refused):
+            return {}
+        return found
+
     def node_state(self, name: str = NODE) -> str:
         """The condition Ready as the API server has it: True, False, Unknown; empty: none."""
-        try:
-            node = self.request(f"/api/v1/nodes/{name}")
-        except (OSError, Refused):
-            return ""
-        conditions = node["status"].get("conditions") or []
-        return next(
-            (str(condition["status"]) for condition in conditions if condition["type"] == "Ready"),
-            "",
-        )
+        return _ready(self._node_object(name))
 
     def node_ready(self, name: str = NODE) -> bool:
-        """Whether the API server says that the node is ready."""
-        return self.node_state(name) == "True"
+        """Whether the node is ready and takes pods: a controller removes the taints of a node that
+        was not ready a moment later, on a busy machine seconds later."""
+        node = self._node_object(name)
+        return _ready(node) == "True" and "taints" not in node["spec"]
+
+
+def _ready(node: dict[str, Any]) -> str:
+    conditions = node.get("status", {}).get("conditions") or []
+    return next((str(each["status"]) for each in conditions if each["type"] == "Ready"), "")
 
 
 __all__ = ["NODE", "Cluster", "NestFault", "Refused"]

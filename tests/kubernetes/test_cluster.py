@@ -264,7 +264,9 @@ class Second:
         assert not self.folder.exists()
         assert processes(self.folder) == []
         assert list(sweep.cgroups(f"leadline-lab-{self.number}")) == []
-        while (new := look(self.number, self.folder, self.mounts) - self.before) and time.monotonic() < deadline:
+        while (
+            new := look(self.number, self.folder, self.mounts) - self.before
+        ) and time.monotonic() < deadline:
             time.sleep(1)  # Something else on this machine may come and go.
         assert new == set()
 

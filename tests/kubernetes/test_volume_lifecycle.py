@@ -55,7 +55,9 @@ def stages(leadline: Leadline, target: str) -> dict[str, float]:
     return {
         item["op"]: item["value"]
         for item in shown
-        if item["target"] == target and item["metric"] == "latency_mean" and item["value"] is not None
+        if item["target"] == target
+        and item["metric"] == "latency_mean"
+        and item["value"] is not None
     }
 
 
