@@ -31,6 +31,8 @@ _NODE_USER = f"system:node:{NODE}"
 # Go's garbage collector takes a large share of an API server's processor time; memory is there.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 _FRESH_S = 3.0
+# Of a node, by the controller that says how long kubelets may keep Secrets and ConfigMaps.
+_ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # Joins in second_node.py only.
 SECOND_NODE_USER = f"system:node:{parts.SECOND_NODE}"
 _GROUPS = {
@@ -426,10 +428,11 @@ class Cluster:
         return _ready(self._node_object(name))
 
     def node_ready(self, name: str = NODE) -> bool:
-        """Whether the node is ready and takes pods: a controller removes the taints of a node that
-        was not ready a moment later, on a busy machine seconds later."""
+        """Whether the node is ready and controllers have done what they do then: removed its taints,
+        so that it takes pods, and annotated it. On a busy machine that is seconds later."""
         node = self._node_object(name)
-        return _ready(node) == "True" and "taints" not in node["spec"]
+        done = _ready(node) == "True" and "taints" not in node["spec"]
+        return done and _ANNOTATION in node["metadata"]["annotations"]
 
 
 def _ready(node: dict[str, Any]) -> str:
