@@ -428,8 +428,8 @@ class Cluster:
         return _ready(self._node_object(name))
 
     def node_ready(self, name: str = NODE) -> bool:
-        """Whether the node is ready and controllers have done what they do then: removed its taints,
-        so that it takes pods, and annotated it. On a busy machine that is seconds later."""
+        """Whether the node is ready and controllers have done what they do then: removed its
+        taints, so that it takes pods, and annotated it. On a busy machine that is seconds later."""
         node = self._node_object(name)
         done = _ready(node) == "True" and "taints" not in node["spec"]
         return done and _ANNOTATION in node["metadata"]["annotations"]
