@@ -10,6 +10,7 @@ Environment: SERVER, TOKEN, AUTHORITY (file), FOLDER, DELETE_DELAY_S.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -17,6 +18,7 @@ import re
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,9 @@ from urllib.parse import urlsplit
 CLASS, PROVISIONER = "block", "leadline-lab/block"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-_TICK_S = 0.3
+_VOLUMES, _CLAIMS = "/api/v1/persistentvolumes", "/api/v1/persistentvolumeclaims"
+# Between steps: where something is due, and where nothing was reported to have changed.
+_TICK_S, _IDLE_S = 0.3, 10.0
 _SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _SUFFIXES |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", start=1)}
 
@@ -47,15 +51,38 @@ class Api:
     def __init__(self) -> None:
         self._server = urlsplit(os.environ["SERVER"])
         self._context = ssl.create_default_context(cafile=os.environ["AUTHORITY"])
+        self._authorization = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
         self._connection: http.client.HTTPSConnection | None = None
+
+    def _connect(self, timeout_s: float | None) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(
+            self._server.hostname or "",
+            self._server.port,
+            timeout=timeout_s,
+            context=self._context,
+        )
+
+    def watch(self, path: str, changed: threading.Event) -> None:
+        """Set `changed` at each change of what is listed at `path`, until the server ends the
+        watch; OSError where there is none."""
+        connection = self._connect(timeout_s=None)
+        try:
+            connection.request("GET", f"{path}?watch=true", headers=self._authorization)
+            answer = connection.getresponse()
+            if answer.status >= 400:
+                raise OSError(f"{path}: {answer.status}")
+            while answer.readline():
+                changed.set()
+        except http.client.HTTPException as fault:
+            raise ConnectionError(f"{path}: {fault!r}") from fault
+        finally:
+            connection.close()
 
     def __call__(self, method: str, path: str, body: Object | None = None) -> Object:
         """The answer; OSError where there is none, or where it is an error."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        headers = {"Authorization": f"Bearer {os.environ['TOKEN']}", "Content-Type": kind}
-        connection = self._connection or http.client.HTTPSConnection(
-            self._server.hostname or "", self._server.port, timeout=20, context=self._context
-        )
+        headers = {**self._authorization, "Content-Type": kind}
+        connection = self._connection or self._connect(timeout_s=20)
         self._connection = None
         text = None if body is None else json.dumps(body).encode()
         try:
@@ -128,23 +155,25 @@ class Provisioner:
         self._released: dict[str, float] = {}
         self._refused: set[str] = set()
 
-    def step(self) -> None:
-        """Look at every claim and volume once and do what is due."""
+    def step(self) -> bool:
+        """Look at every claim and volume once and do what is due; whether some has to wait."""
         volumes = {
             item["metadata"]["name"]: item
-            for item in self._api("GET", "/api/v1/persistentvolumes")["items"]
+            for item in self._api("GET", _VOLUMES)["items"]
             if item["metadata"].get("annotations", {}).get(_PROVISIONED_BY) == PROVISIONER
         }
-        for claim in self._api("GET", "/api/v1/persistentvolumeclaims")["items"]:
+        for claim in self._api("GET", _CLAIMS)["items"]:
             if claim["spec"].get("storageClassName") == CLASS:
                 volume = volumes.get(f"pvc-{claim['metadata']['uid']}")
                 if volume is None:
                     self._provision(claim)
                 elif claim["status"]["phase"] == "Bound":
                     self._grow(claim, volume)
+        waits = False
         for volume in volumes.values():
             if volume["status"].get("phase") in ("Released", "Failed"):
-                self._release(volume)
+                waits |= not self._release(volume)
+        return waits
 
     def _provision(self, claim: Object) -> None:
         metadata, spec = claim["metadata"], claim["spec"]
@@ -159,7 +188,7 @@ class Provisioner:
         place = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
         self._api(
             "POST",
-            "/api/v1/persistentvolumes",
+            _VOLUMES,
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolume",
@@ -218,35 +247,55 @@ class Provisioner:
             return  # Nothing here would grow the file system.
         self._volumes.grow(name, size_bytes(wanted))
         capacity = {"capacity": {"storage": wanted}}
-        self._api("PATCH", f"/api/v1/persistentvolumes/{name}", {"spec": capacity})
+        self._api("PATCH", f"{_VOLUMES}/{name}", {"spec": capacity})
         metadata = claim["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/persistentvolumeclaims"
         self._api("PATCH", f"{path}/{metadata['name']}/status", {"status": capacity})
         print(f"grew {name} to {wanted}", flush=True)  # noqa: T201
 
-    def _release(self, volume: Object) -> None:
+    def _release(self, volume: Object) -> bool:
+        """Remove a volume where that is asked for; whether that is done."""
         name = volume["metadata"]["name"]
         if volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete":
-            return
+            return True
         since = self._released.setdefault(name, time.monotonic())
         if time.monotonic() - since < self._delay_s or not self._volumes.remove(name):
-            return
+            return False
         if "deletionTimestamp" not in volume["metadata"]:
-            self._api("DELETE", f"/api/v1/persistentvolumes/{name}")
+            self._api("DELETE", f"{_VOLUMES}/{name}")
         print(f"removed {name}", flush=True)  # noqa: T201
+        return True
+
+
+def _watch(path: str, changed: threading.Event) -> None:
+    api = Api()
+    while True:
+        # The API server may be away for a while.
+        with contextlib.suppress(OSError):
+            api.watch(path, changed)
+        changed.set()  # What came meanwhile was not seen.
+        time.sleep(_TICK_S)
 
 
 def main() -> None:
     delay_s = float(os.environ.get("DELETE_DELAY_S", "0"))
     provisioner = Provisioner(Api(), Volumes(Path(os.environ["FOLDER"])), delay_s)
+    changed = threading.Event()
+    for path in (_VOLUMES, _CLAIMS):
+        threading.Thread(target=_watch, args=(path, changed), daemon=True).start()
     while True:
+        changed.clear()
+        waits = True
         try:
-            provisioner.step()
+            waits = provisioner.step()
         except (OSError, subprocess.CalledProcessError, json.JSONDecodeError) as fault:
             # The API server may be away for a while, a device busy: the next step tries again.
             told = fault.stderr if isinstance(fault, subprocess.CalledProcessError) else ""
             print(f"{fault} {told}", file=sys.stderr, flush=True)  # noqa: T201
+        # Changes come several at a time.
         time.sleep(_TICK_S)
+        if not waits:
+            changed.wait(_IDLE_S)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ _NODE_USER = f"system:node:{NODE}"
 # Go's garbage collector takes a large share of an API server's processor time; memory is there.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
 _FRESH_S = 3.0
+# Of a node, by the controller that says how long kubelets may keep Secrets and ConfigMaps.
+_ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # Joins in second_node.py only.
 SECOND_NODE_USER = f"system:node:{parts.SECOND_NODE}"
 _GROUPS = {
@@ -413,21 +415,29 @@ class Cluster:
         except (OSError, Refused):
             return False
 
+    def _node_object(self, name: str) -> dict[str, Any]:
+        """The node as the API server has it; empty where it has none or does not answer."""
+        try:
+            found: dict[str, Any] = self.request(f"/api/v1/nodes/{name}")
+        except (OSError, Refused):
+            return {}
+        return found
+
     def node_state(self, name: str = NODE) -> str:
         """The condition Ready as the API server has it: True, False, Unknown; empty: none."""
-        try:
-            node = self.request(f"/api/v1/nodes/{name}")
-        except (OSError, Refused):
-            return ""
-        conditions = node["status"].get("conditions") or []
-        return next(
-            (str(condition["status"]) for condition in conditions if condition["type"] == "Ready"),
-            "",
-        )
+        return _ready(self._node_object(name))
 
     def node_ready(self, name: str = NODE) -> bool:
-        """Whether the API server says that the node is ready."""
-        return self.node_state(name) == "True"
+        """Whether the node is ready and controllers have done what they do then: removed its
+        taints, so that it takes pods, and annotated it. On a busy machine that is seconds later."""
+        node = self._node_object(name)
+        done = _ready(node) == "True" and "taints" not in node["spec"]
+        return done and _ANNOTATION in node["metadata"]["annotations"]
+
+
+def _ready(node: dict[str, Any]) -> str:
+    conditions = node.get("status", {}).get("conditions") or []
+    return next((str(each["status"]) for each in conditions if each["type"] == "Ready"), "")
 
 
 __all__ = ["NODE", "Cluster", "NestFault", "Refused"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from tests.kubernetes import classes, images, objects
 from tests.kubernetes.cluster import Cluster, Refused
+from tests.kubernetes.command import Forked
 
 MIB = 1 << 20
 BOUND_S = 240.0
@@ -31,7 +33,13 @@ _BY_ITSELF = {
 }
 # All groups with their versions, best first, and kinds in one answer.
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_SHORT_REST = str(Path(__file__).with_name("command.py"))
+# Kinds whose objects are large: what was asked of them has the number `generation`.
+_LARGE = {"customresourcedefinitions"}
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+# Taints that follow from the conditions of a node, which are its status.
+_CONDITIONS = "node.kubernetes.io/"
+# What was seen last of each cluster.
+_seen: weakref.WeakKeyDictionary[Cluster, dict[Key, str]] = weakref.WeakKeyDictionary()
 # local-path-provisioner removes a folder by a pod of its own, which it removes afterwards.
 _HELPERS = ("local-path-storage", "helper-pod-")
 
@@ -70,7 +78,7 @@ class Ended:
 class Running:
     """A call that is going on."""
 
-    def __init__(self, child: subprocess.Popen[str]) -> None:
+    def __init__(self, child: subprocess.Popen[str] | Forked) -> None:
         self.child = child
         self._began = time.monotonic()
         self._err: list[str] = []
@@ -148,10 +156,12 @@ class Leadline:
             "NO_COLOR": "1",
             "COLUMNS": "100",
         }
-        command = ("-m", "leadline") if self.rests else ("-P", _SHORT_REST)
+        given = [str(word) for word in words]
+        if not self.rests:
+            return Running(Forked(given, environment, self.folder))
         return Running(
             subprocess.Popen(
-                [sys.executable, *command, *map(str, words)],
+                [sys.executable, "-m", "leadline", *given],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -216,28 +226,37 @@ def everything(cluster: Cluster) -> dict[Key, str]:
     found: dict[Key, str] = {}
     for version, kind, plural in _kinds(cluster):
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        for item in _asked(cluster, f"{root}/{plural}")["items"]:
+        large = plural in _LARGE
+        accept = _METADATA if large else "application/json"
+        for item in _asked(cluster, f"{root}/{plural}", accept)["items"]:
             place = item["metadata"]
             where, name = place.get("namespace", ""), place["name"]
             if where == _HELPERS[0] and name.startswith(_HELPERS[1]):
                 continue
             item.pop("status", None)
-            for key in ("resourceVersion", "managedFields", "generation"):
+            for key in ("resourceVersion", "managedFields", *([] if large else ["generation"])):
                 place.pop(key, None)
+            if plural == "nodes":
+                taints = item["spec"].pop("taints", ())
+                item["spec"]["taints"] = [
+                    taint for taint in taints if not taint["key"].startswith(_CONDITIONS)
+                ]
             found[version, kind, where, name] = json.dumps(item, sort_keys=True)
+    _seen[cluster] = found
     return found
 
 
 def settled(cluster: Cluster) -> dict[Key, str]:
     """The same, when nothing is on its way any more: of a cluster that has just come up, or of
-    what another test has just removed."""
-    found, end = everything(cluster), time.monotonic() + 60
+    what another test has just removed. It is as it was seen before, be it at the end of another
+    test."""
+    end = time.monotonic() + 60
     while True:
-        going = _going(cluster)
-        last, found = found, everything(cluster)
+        last, going = _seen.get(cluster), _going(cluster)
+        found = everything(cluster)
         if found == last and not going:
             return found
-        assert time.monotonic() < end, going or changes(last, found)
+        assert time.monotonic() < end, going or changes(last or {}, found)
         time.sleep(0.3)
 
 
@@ -247,12 +266,12 @@ def _going(cluster: Cluster) -> list[str]:
     return [item["metadata"]["name"] for item in items if "deletionTimestamp" in item["metadata"]]
 
 
-def _asked(cluster: Cluster, path: str) -> Any:
+def _asked(cluster: Cluster, path: str, accept: str = "application/json") -> Any:
     """Kinds that were defined just now are listed only when the server has read them."""
     end = time.monotonic() + 60
     while True:
         try:
-            return cluster.request(path)
+            return cluster.request(path, accept=accept)
         except Refused as refusal:
             if refusal.status != 429 or time.monotonic() > end:
                 raise

@@ -323,6 +323,8 @@ def second(whole: None, ground: int, tmp_path_factory: pytest.TempPathFactory) -
         process.stdout.close()
 
 
+# Its keeper sweeps as that of a killed one does.
+@pytest.mark.deep
 def test_a_stopped_cluster_leaves_nothing(second: Second) -> None:
     second.process.send_signal(signal.SIGTERM)
     assert second.process.wait(60) == 0

@@ -81,7 +81,9 @@ class Removal:
         volumes = self._volumes(namespace, token)
         contents = self._snapshot_contents(namespace, {TOKEN: token})
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
-        if found is not None and _label(found, TOKEN) == token:
+        if found is None:  # an earlier removal was interrupted
+            volumes += self._released(namespace, f"{name}-")
+        elif _label(found, TOKEN) == token:
             self._delete(Job, "jobs.batch", name, namespace)
         return (
             *(self._wait_for_machines(namespace, name, token, machines) if machines else ()),
@@ -124,17 +126,19 @@ class Removal:
 
     def namespace(self, name: str, token: str) -> tuple[str, ...]:
         """Remove a namespace that Leadline created, with everything in it."""
-        if self._owned_namespace(name, token) is None:
+        found = get_object(self.connection, Namespace, "namespaces", name)
+        if found is None:
+            return self._wait_for_volumes(self._released(name))
+        if _label(found, TOKEN) != token:
             return ()
 
         def call(client: Client) -> list[PersistentVolumeClaim]:
             return list(client.list(PersistentVolumeClaim, namespace=name, labels={**selector()}))
 
         claims = self.connection.ask("list", "persistentvolumeclaims", call, namespace=name)
-        volumes = _bound_volumes(claims)
+        volumes = [*_bound_volumes(claims), *self._released(name)]
         contents = self._snapshot_contents(name, selector())
         self._delete(Namespace, "namespaces", name)
-        found: Any = None
         for _ in poll(_DEAD_S if self.dead_nodes else self.bound_s, self.go_on):
             found = self._owned_namespace(name, token)
             if found is None:
@@ -202,6 +206,20 @@ class Removal:
     def _volumes(self, namespace: str, token: str) -> list[str]:
         """Return the names of the PersistentVolumes behind the claims of a token."""
         return _bound_volumes(claims_of(self.connection, namespace, token))
+
+    def _released(self, namespace: str, prefix: str = "") -> list[str]:
+        """Return the names of the PersistentVolumes of claims that are gone: of the claims in a
+        namespace whose names begin with `prefix`. None where this user may not list them."""
+
+        def call(client: Client) -> list[PersistentVolume]:
+            return list(client.list(PersistentVolume))
+
+        found = if_allowed(lambda: self.connection.ask("list", "persistentvolumes", call))
+        return [
+            str(volume.metadata.name)
+            for volume in found or ()
+            if volume.metadata and _is_released(volume, namespace, prefix)
+        ]
 
     def _wait_for_volumes(self, volumes: Iterable[str]) -> tuple[str, ...]:
         left = self._left(PersistentVolume, "persistentvolumes", volumes)
@@ -275,6 +293,14 @@ def _label(found: Any, key: str) -> str:
 
 def _bound_volumes(claims: Iterable[PersistentVolumeClaim]) -> list[str]:
     return [claim.spec.volumeName for claim in claims if claim.spec and claim.spec.volumeName]
+
+
+def _is_released(volume: PersistentVolume, namespace: str, prefix: str) -> bool:
+    """Return whether its claim was in the namespace, had that prefix, and is gone."""
+    claim = volume.spec.claimRef if volume.spec else None
+    if claim is None or not volume.status or volume.status.phase not in ("Released", "Failed"):
+        return False
+    return claim.namespace == namespace and (claim.name or "").startswith(prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,6 +124,44 @@ def test_a_volume_is_waited_for_behind_its_claim(
     assert len(seen) >= 6
 
 
+def released(world: World, name: str, namespace: str, claim: str, phase: str = "Released") -> None:
+    world.add(
+        "persistentvolumes",
+        name,
+        spec={"claimRef": {"namespace": namespace, "name": claim}},
+        status={"phase": phase},
+    )
+
+
+def test_volumes_that_an_interrupted_removal_left_are_waited_for(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    for plural in ("jobs", "pods", "persistentvolumeclaims"):
+        world.drop(plural, "mine")
+    released(world, "pv-left", "ns", "mine-0-x-volume")
+    # Of another Job, of another namespace, and of a claim that is there.
+    released(world, "pv-foreign", "ns", "other-0-x-volume")
+    released(world, "pv-elsewhere", "elsewhere", "mine-0-x-volume")
+    released(world, "pv-bound", "ns", "mine-0-y-volume", "Bound")
+    left = ("volumes that are not gone: pv-left",)
+    assert removal(api, tmp_path).job("ns", "mine", "t1") == left
+    world.drop("persistentvolumes", "pv-left")
+    assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_volumes_of_a_namespace_that_is_removed_are_waited_for(
+    api: ApiDouble, world: World, tmp_path: Path, gone: bool
+) -> None:
+    if gone:
+        world.drop("namespaces", "ns")
+    world.drop("persistentvolumeclaims", "mine", "other")
+    released(world, "pv-left", "ns", "mine-0-x-volume")
+    released(world, "pv-elsewhere", "elsewhere", "mine-0-x-volume")
+    (problem,) = removal(api, tmp_path).namespace("ns", "t1")
+    assert problem == "volumes that are not gone: pv-left"
+
+
 def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
     api: ApiDouble, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
