@@ -14,7 +14,7 @@ help:
 	@echo "make test-slow  slower tests of devices, folders and hosts, without a cluster"
 	@echo "make test-ceph  slower tests of real Ceph: failure drills, pools, labs, engines"
 	@echo "make test-kubernetes  a real Kubernetes cluster of one node, built from source"
-	@echo "make test-deep  the longest tests: guests with OpenZFS and NVMe/TCP, a bare Debian 12"
+	@echo "make test-deep  the longest tests: all adversaries and simulations, guests with OpenZFS and NVMe/TCP, a bare Debian 12"
 	@echo "make bench      speed and memory of Leadline, as ratios"
 	@echo "make audit-bench  recall and false alarms of the audit on labelled results"
 	@echo "make fuzz       a fuzzer for each parser of foreign files, FUZZ_SECONDS (20) each"
@@ -79,7 +79,7 @@ check:
 test-deep:
 	@scripts/setup.sh test
 	uv run --frozen pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
-	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s -m thorough tests/real tests/unit/archive tests/cli/test_memory.py
+	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s --hypothesis-profile=seeking -m thorough $(THOROUGH)
 	uv run --frozen pytest -m "deep and not thorough" tests/real
 	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
 	@scripts/kubernetes-parts.sh guest

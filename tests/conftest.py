@@ -6,9 +6,10 @@ import gc
 import os
 import tarfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -30,6 +31,18 @@ SHARED = ROOT.parent / "shared"
 settings.register_profile("leadline", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("seeking", deadline=None, max_examples=2000)
 settings.load_profile("leadline")
+
+
+def every(step: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of a thorough test: each `step`-th is in `make test-thorough`, all in `make test-deep`.
+    A tuple has the values of several arguments."""
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=[pytest.mark.deep] if number % step else [],
+        )
+        for number, case in enumerate(cases)
+    ]
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -18,6 +18,7 @@ import yaml
 from openpyxl import load_workbook
 
 from leadline.cli.main import main
+from leadline.plan.expand import with_repeats
 from leadline.text import visible
 from tests.cli.conftest import TRUSTED, Leadline
 from tests.conftest import RECORDED
@@ -65,6 +66,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main(arguments) == 0
     stream_run(folder / "runs" / "streams", {text: (stack(131072), [SLOW]) for text in TEXTS})
     tried = plan_with_settings(TEXTS, repeats=1)
+    workload = tried.cells[0].workload
+    cells = tuple(cell for cell in tried.cells if cell.workload == workload)
+    tried = with_repeats(tried.model_copy(update={"cells": cells}), [1] * len(cells))
     make_run(folder / "runs", tried, run_id="tried")
     return folder / "runs"
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from leadline.files import DOCUMENT, LARGEST_FILE_BYTES, MEMORY_BYTES, ReadingCo
 from leadline.formats.importer import importer
 from leadline.json_bins import COST
 from tests.cli.conftest import recorded_output
+from tests.conftest import every
 
 pytestmark = pytest.mark.thorough
 MIB = 1 << 20
@@ -136,7 +138,7 @@ def on_files(verb: str, path: Path, folder: Path, kind: str = "auto") -> tuple[o
     return ("audit", path, "--kind", kind) if kind != "auto" else ("audit", path)
 
 
-@pytest.mark.parametrize("unit", [b"[", b"\n", b"a", b"{", b"\x00", b"1 "], ids=repr)
+@pytest.mark.parametrize("unit", every(6, [b"[", b"\n", b"a", b"{", b"\x00", b"1 "]), ids=repr)
 def test_500_mib_are_refused(unit: bytes, tmp_path: Path) -> None:
     path = write(tmp_path / "x.json", unit, 500 * MIB)
     ended = bounded(f"import, 500 MiB of {unit!r}", *on_files("import", path, tmp_path))
@@ -170,13 +172,15 @@ DEAREST: dict[str, tuple[str, str, bytes, bytes, bytes]] = {
 }  # fmt: skip
 
 
+# Those that resemble a cheaper case, and millions of lines. The readers of all kinds are watched in
+# small by tests/unit/formats/test_hostile.py, too.
+DEEP = {"empty lists", "empty objects", "one object", "jobs", "one string"}
+DEEP |= {"text in a log", "lines of a log"}
+
+
 @pytest.mark.parametrize(
     "what",
-    # 13 million lines: minutes.
-    [
-        pytest.param(what, marks=pytest.mark.deep) if "lines of" in what else what
-        for what in DEAREST
-    ],
+    [pytest.param(what, marks=[pytest.mark.deep] if what in DEEP else []) for what in DEAREST],
 )
 def test_the_dearest_file_that_is_read_stays_below_the_bound(what: str, tmp_path: Path) -> None:
     kind, name, head, unit, tail = DEAREST[what]
@@ -194,7 +198,7 @@ def test_the_dearest_file_that_is_read_stays_below_the_bound(what: str, tmp_path
     assert "reading it could take" not in ended.text, "it was refused unread"
 
 
-@pytest.mark.parametrize(("jobs", "bins"), [(150, 10_000), (2000, 1_856)])
+@pytest.mark.parametrize(("jobs", "bins"), every(2, [(150, 10_000), (2000, 1_856)]))
 def test_a_real_result_with_large_histograms_is_read(jobs: int, bins: int, tmp_path: Path) -> None:
     """22 and 59 MiB, nearly all of them bins; fio writes up to 1,856 for each latency."""
     whole = json.loads(recorded_output("randread-4k-qd1").read_bytes())
@@ -212,14 +216,15 @@ def test_a_real_result_with_large_histograms_is_read(jobs: int, bins: int, tmp_p
     assert ended.status == Exit.ANSWERED, ended.text
 
 
-def test_a_folder_of_many_results(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", every(2, [1000, 3000]))
+def test_a_folder_of_many_results(count: int, tmp_path: Path) -> None:
     source = recorded_output("randread-4k-qd1").read_bytes()
     folder = tmp_path / "given"
     folder.mkdir()
-    for number in range(3000):
+    for number in range(count):
         (folder / f"{number:05}.json").write_bytes(source.replace(b"randread", b"r%d" % number))
     ended = bounded(
-        f"import, 3,000 files, {3000 * len(source) / MIB:.0f} MiB",
+        f"import, {count:,} files, {count * len(source) / MIB:.0f} MiB",
         *on_files("import", folder, tmp_path),
     )
     assert ended.status == Exit.ANSWERED, ended.text
@@ -273,8 +278,11 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("record", RECORDS)
-@pytest.mark.parametrize("verb", ["verify", "show", "compare", "report", "scrub"])
+# Every sixth pair has each record, and each verb.
+VERBS = ("verify", "show", "compare", "report", "scrub")
+
+
+@pytest.mark.parametrize(("record", "verb"), every(6, itertools.product(RECORDS, VERBS)))
 def test_records_of_an_archive(record: str, verb: str, archive: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(archive, tmp_path / "runs" / "x"))
     (place,) = run.glob(record)

@@ -2,7 +2,7 @@
 trial is lost, nothing incomplete is read as complete, and what is there can be continued.
 
 The system calls of each verb are recorded once, with real fio; then the states that a cut can leave
-are made from them (`power_cut.py`). `LEADLINE_CUTS` is the number of cuts (40 in `make
+are made from them (`power_cut.py`). `LEADLINE_CUTS` is the number of cuts (20 in `make
 test-thorough`, 200 in `make test-deep`).
 """
 
@@ -32,7 +32,7 @@ from tests.real.power_cut import Mode, Recording, record
 from tests.real.test_kill_anywhere import PLAN, REPORTED, TRIALS
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
-CUTS = int(os.environ.get("LEADLINE_CUTS", "40"))
+CUTS = int(os.environ.get("LEADLINE_CUTS", "20"))
 MODES = (Mode.NOTHING, Mode.ANY, Mode.ANY, Mode.IN_ORDER, Mode.ALL)
 SECRET = "AQBQe0pnAAAAABAAq1D4Rr0cJm2Vd8WZkLxT5A=="
 PATIENCE_S = 120.0

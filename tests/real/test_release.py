@@ -105,15 +105,18 @@ def test_checksums_name_every_file(release: Path) -> None:
     assert {Path(name).suffix for name in found} == {".whl", ".gz", ".json"}
 
 
-def test_uncommitted_changes_are_refused(tmp_path: Path) -> None:
-    commit_copy(tmp_path / "checkout", 0o022)
-    (tmp_path / "checkout" / "README.md").write_text("changed")
+def test_uncommitted_changes_are_refused(release: Path, tmp_path: Path) -> None:
+    checkout = release.parent / "checkout"
+    readme = checkout / "README.md"
+    committed = readme.read_bytes()
+    readme.write_text("changed")
     done = subprocess.run(
-        ["scripts/release.sh", "dist"], cwd=tmp_path / "checkout", capture_output=True, text=True
+        ["scripts/release.sh", tmp_path / "dist"], cwd=checkout, capture_output=True, text=True
     )
+    readme.write_bytes(committed)
     assert done.returncode == 3
     assert "error[environment]: there are uncommitted changes\nhint:" in done.stderr
-    assert list((tmp_path / "checkout" / "dist").iterdir()) == []
+    assert list((tmp_path / "dist").iterdir()) == []
 
 
 def bom_of(release: Path) -> dict[str, Any]:

@@ -153,6 +153,8 @@ def _block_order(block: Hashable) -> tuple[object, ...]:
 
 def location(values: Sequence[float]) -> float:
     """Compute the mean logarithm of at least two positive values, trimmed where one is wild."""
+    if len(values) < FEWEST_FOR_WILD:
+        return math.fsum(map(math.log, values)) / len(values)
     return float(_means([np.log(np.asarray(values))], 0.0).mean[0])
 
 

@@ -239,20 +239,28 @@ def matrix_of_runs(
 
 
 @cache
-def rates_of_runs(runs: tuple[int, int], days: str, cells: int) -> tuple[float, float, float]:
+def rates_of_runs(runs: tuple[int, int], days: str) -> tuple[float, float, float]:
     """Shares of cells of equal systems that are covered and flagged, and of matrices of which one
     cell lost 20 % whose verdict of it is `worse`."""
     generator = np.random.default_rng(SEED + 6)
     judged: list[Judgement] = []
-    found, rounds = 0, max(2_000 // cells, 200)
+    found, rounds = 0, 200
     for _ in range(rounds):
-        matrix = matrix_of_runs(generator, runs, days, cells)
+        matrix = matrix_of_runs(generator, runs, days, MATRIX)
         judged += judge(matrix)
         changed = matrix[-1].candidate
         slower = np.array(changed.by_run) * (1 - LOSS)
         matrix[-1] = run_pair(np.array(matrix[-1].baseline.by_run), slower)
         found += judge(matrix)[-1].verdict is Verdict.WORSE
     return sum(map(holds, judged)) / len(judged), _changed(judged), found / rounds
+
+
+@cache
+def covered_alone(runs: tuple[int, int], days: str) -> float:
+    """Share of equal systems with a single cell that are covered."""
+    generator = np.random.default_rng(SEED + 6)
+    judged = [judge(matrix_of_runs(generator, runs, days, 1))[0] for _ in range(2_000)]
+    return sum(map(holds, judged)) / len(judged)
 
 
 @cache
@@ -275,11 +283,12 @@ def ties(trials: int, own: float, weather: float) -> float:
     return judged.count(Verdict.SAME) / len(judged)
 
 
-def mann_whitney(baseline: Sequence[float], candidate: Sequence[float]) -> bool:
-    """benchstat's test: U by its exact distribution, two-sided at 5 %, without a margin."""
+def mann_whitney(baseline: Values, candidate: Values) -> npt.NDArray[np.bool_]:
+    """benchstat's test of each row: U by its exact distribution, two-sided at 5 %, without a
+    margin."""
     from scipy.stats import mannwhitneyu
 
-    return bool(mannwhitneyu(baseline, candidate, method="exact").pvalue < 0.05)
+    return np.asarray(mannwhitneyu(baseline, candidate, axis=1, method="exact").pvalue < 0.05)
 
 
 @cache
@@ -288,9 +297,9 @@ def benchstat(trials: int, loss: float) -> tuple[float, float]:
     with a loss."""
     generator = np.random.default_rng(SEED + 4)
     noisy = np.exp(DEVIATION * generator.normal(size=(4_000, 2, trials)))
-    flagged = np.mean([mann_whitney(a, b) for a, b in noisy])
-    noisy[:, 1] *= 1 - loss
-    return float(flagged), float(np.mean([mann_whitney(a, b) for a, b in noisy[:1_000]]))
+    flagged = mann_whitney(noisy[:, 0], noisy[:, 1])
+    found = mann_whitney(noisy[:1_000, 0], noisy[:1_000, 1] * (1 - loss))
+    return float(flagged.mean()), float(found.mean())
 
 
 @cache

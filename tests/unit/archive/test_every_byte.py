@@ -1,7 +1,7 @@
 """Every change of a byte of a sealed archive or of a page is found, with the name of the file.
 
-`LEADLINE_BYTE_STEP` is the distance of the bytes that are changed (7 in `make test-thorough`, 1, so
-every byte, in `make test-deep`).
+`LEADLINE_BYTE_STEP` is the distance of the bytes that are changed (31 in `make test-thorough`, 1,
+so every byte, in `make test-deep`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.conftest import RECORDED
 
 FORMAT_1 = RECORDED.parent / "version-0.2"
 RUN, IMPORT = "perf-20261123-133213-format-1", "import-1"
-STEP = int(os.environ.get("LEADLINE_BYTE_STEP", "7"))
+STEP = int(os.environ.get("LEADLINE_BYTE_STEP", "31"))
 
 
 @pytest.fixture

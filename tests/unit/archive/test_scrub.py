@@ -248,6 +248,7 @@ def test_a_kill_leaves_a_valid_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.deep
 def test_a_kill_at_any_moment_leaves_a_valid_archive(tmp_path: Path) -> None:
     killed_at(tmp_path, slice(None))
 

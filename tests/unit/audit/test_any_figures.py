@@ -91,7 +91,7 @@ def finite(evidence: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=5 * settings.default.max_examples)
 @given(OUTPUT)
 def test_an_output_of_any_figures_is_audited(output: EngineOutput) -> None:
     for finding in audit_output(output):
@@ -100,7 +100,7 @@ def test_an_output_of_any_figures_is_audited(output: EngineOutput) -> None:
 
 
 @pytest.mark.thorough
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(OUTPUT, min_size=1, max_size=3), st.sampled_from(["ceph-rbd", "disk"]))
 def test_a_run_of_any_figures_is_audited(outputs: list[EngineOutput], target: str) -> None:
     cell = Cell(target=target, workload=Workload(name="w", runtime_s=0.0), level="")

@@ -97,7 +97,7 @@ NOTHING: dict[str, Callable[[], bytes]] = {
     "objects in a result": lambda: b'{"fio version": "fio-3.33", "jobs": ' + b'[{"a":' * 200_000,
     "quotes": lambda: b'{"jobs": ' + b'"' * 1_000_000,
     "escapes": lambda: b'{"jobs": "' + b"\\" * 1_000_000,
-    "a line of 50 MB": lambda: b"1 " * 25_000_000,
+    "a line of 20 MB": lambda: b"1 " * 10_000_000,
     "NUL bytes": lambda: bytes(5_000_000),
     "all bytes": lambda: bytes(range(256)) * 1000,
     "lone surrogates": lambda: b"\xed\xa0\x80" * 300_000,

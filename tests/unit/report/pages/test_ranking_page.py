@@ -120,7 +120,9 @@ def test_a_refused_figure_is_struck_out_and_counted(run: Run) -> None:
     assert all(cell.note.startswith("refused: ") for cell in refused)
 
 
-@pytest.mark.parametrize("targets", [60, pytest.param(200, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "targets", [60, pytest.param(200, marks=[pytest.mark.thorough, pytest.mark.deep])]
+)
 def test_many_targets_and_one_trial(tmp_path: Path, targets: int) -> None:
     names = [f"pool-{number:03d}" for number in range(targets)]
     many = make_run(tmp_path, small_plan(names, repeats=1), recorded_for=lambda _: "disk")
