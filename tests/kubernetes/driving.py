@@ -128,8 +128,10 @@ class Running:
             for stream in (self.child.stdout, self.child.stderr):
                 if stream is not None:
                     stream.close()
+        status = self.child.returncode
+        assert status is not None
         return Ended(
-            status=self.child.returncode,
+            status=status,
             out="".join(self._out),
             err=self.err,
             wall_s=time.monotonic() - self._began,
