@@ -140,8 +140,8 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadline:
-    """The command line of one user of a cluster, with runs in a folder of its own. `rests`: runs
-    rest after a prefill as long as those of users do."""
+    """The command line of one user of a cluster, with runs in a folder of its own. `rests`: started
+    as users do, and runs rest after a prefill as long as theirs."""
 
     cluster: Cluster
     folder: Path
