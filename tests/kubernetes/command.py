@@ -24,10 +24,12 @@ class Forked:
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tests.kubernetes.preloaded"])
+        context.set_forkserver_preload(["tests.kubernetes.preloaded", __name__])
         (out, out_end), (err, err_end) = (context.Pipe(duplex=False) for _ in range(2))
         self._process = context.Process(
-            target=_call, args=(list(words), dict(environment), str(folder), out_end, err_end)
+            target=_call,
+            args=(list(words), dict(environment), str(folder), out_end, err_end),
+            daemon=True,  # one that a failed test left is ended with this process
         )
         self._process.start()
         pid = self._process.pid

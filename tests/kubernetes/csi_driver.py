@@ -18,6 +18,7 @@ from tests.kubernetes import parts
 from tests.kubernetes.cluster import NODE, Cluster, Refused
 
 DRIVER = "hostpath.csi.k8s.io"
+_NODE_ID = "csi.volume.kubernetes.io/nodeid"
 _CLASSES: dict[str, dict[str, Any]] = {
     "csi": {"volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": True},
     "csi-now": {"volumeBindingMode": "Immediate"},
@@ -122,7 +123,7 @@ def running(cluster: Cluster) -> Iterator[None]:
     for name in _PARTS[1:]:
         cluster.run_part(name, commands[name])
     try:
-        cluster.until("the driver on the node", lambda: _is_registered(cluster))
+        cluster.until("the driver on the node", lambda: len(_traces(cluster)) == 2)
         yield
         # A volume that is left without its driver stays for ever, and fails the tests that follow.
         cluster.until("the end of the driver's volumes", lambda: not _volumes(cluster))
@@ -135,7 +136,7 @@ def running(cluster: Cluster) -> Iterator[None]:
         for path in (*names, f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"):
             with contextlib.suppress(Refused):
                 cluster.request(path, "DELETE")
-        cluster.until("the node without the driver", lambda: not _is_registered(cluster))
+        cluster.until("the node without the driver", lambda: not _traces(cluster))
 
 
 def _volumes(cluster: Cluster) -> list[str]:
@@ -146,10 +147,13 @@ def _volumes(cluster: Cluster) -> list[str]:
     return [name for name, driver in drivers.items() if driver == DRIVER]
 
 
-def _is_registered(cluster: Cluster) -> bool:
+def _traces(cluster: Cluster) -> set[str]:
+    """The objects that say that the node has the driver. Kubelet changes one after the other."""
     try:
         node = cluster.request(f"/apis/storage.k8s.io/v1/csinodes/{NODE}")
     except Refused:
-        return False
+        node = {"spec": {}}
     drivers = node["spec"].get("drivers") or []
-    return any(driver["name"] == DRIVER for driver in drivers)
+    found = {"CSINode"} if any(driver["name"] == DRIVER for driver in drivers) else set()
+    annotations = cluster.request(f"/api/v1/nodes/{NODE}")["metadata"]["annotations"]
+    return found | ({"Node"} if DRIVER in annotations.get(_NODE_ID, "") else set())

@@ -128,8 +128,10 @@ class Running:
             for stream in (self.child.stdout, self.child.stderr):
                 if stream is not None:
                     stream.close()
+        status = self.child.returncode
+        assert status is not None
         return Ended(
-            status=self.child.returncode,
+            status=status,
             out="".join(self._out),
             err=self.err,
             wall_s=time.monotonic() - self._began,
@@ -138,8 +140,8 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadline:
-    """The command line of one user of a cluster, with runs in a folder of its own. `rests`: runs
-    rest after a prefill as long as those of users do."""
+    """The command line of one user of a cluster, with runs in a folder of its own. `rests`: started
+    as users do, and runs rest after a prefill as long as theirs."""
 
     cluster: Cluster
     folder: Path

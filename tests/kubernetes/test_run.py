@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,10 @@ class Measured:
 @pytest.fixture(scope="module")
 def measured(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Measured:
     """Two classes in one run, whose pods are a namespace's own."""
-    folder = tmp_path_factory.mktemp("both")
-    leadline = Leadline(cluster=cluster, folder=folder, rests=True)
+    leadline = Leadline(cluster=cluster, folder=tmp_path_factory.mktemp("both"))
     before = settled(cluster)
-    ended = leadline("run", leadline.plan(*BOTH, **TWICE), "--format", "json")
+    as_users_do = replace(leadline, rests=True)
+    ended = as_users_do("run", leadline.plan(*BOTH, **TWICE), "--format", "json")
     return Measured(leadline=leadline, ended=ended, changes=changes(before, everything(cluster)))
 
 
