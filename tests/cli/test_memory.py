@@ -250,7 +250,13 @@ FOLDERS: dict[str, Callable[[Path], object]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", FOLDERS)
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=[pytest.mark.deep] if what == "JSON: the dearest list" else [])
+        for what in FOLDERS
+    ],
+)
 def test_saved_dumps(what: str, tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from pathlib import Path
+from unittest.mock import patch
 
 from leadline.archive import layout
 from leadline.archive.raw import derive
@@ -85,6 +86,8 @@ def plan_with_settings(names: Collection[str] = ("disk",), *, repeats: int = 3) 
     return with_repeats(tried, [repeats] * len(cells))
 
 
+# No test cuts the power of these archives: to sync hundreds of trials takes most of their time.
+@patch("os.fsync", new=lambda descriptor: None)
 def make_run(
     folder: Path,
     plan: Plan | None = None,

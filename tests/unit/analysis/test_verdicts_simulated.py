@@ -110,10 +110,10 @@ def share(text: str) -> float:
     return float(found[1]) / 100
 
 
-# Every third row has each shape, and each of the five numbers of trials with several shapes.
+# Every fourth row has each shape, and each of the five numbers of trials with several shapes.
 @thorough
 @pytest.mark.parametrize(
-    "row", every(3, rows("### Coverage and power")), ids=lambda row: " ".join(row[:2])
+    "row", every(4, rows("### Coverage and power")), ids=lambda row: " ".join(row[:2])
 )
 def test_the_page_has_what_is_simulated(row: list[str]) -> None:
     shape, trials, *numbers = row

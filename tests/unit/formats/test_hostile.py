@@ -18,6 +18,7 @@ from fuzz.properties import comparable, read
 from fuzz.targets import HOSTILE, TARGETS, importer_seeds
 from leadline.formats.importer import KINDS, Importer, Result, importer
 from leadline.formats.result import EngineOutput, FormatError, NoteKind
+from tests.conftest import every
 
 MIB = 1 << 20
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -228,7 +229,10 @@ NOISE_S = 0.4
 
 @pytest.mark.thorough
 @every_kind
-def test_four_times_the_input_takes_no_sixteen_times_the_time(kind: str) -> None:
+@pytest.mark.parametrize("number_of_lines", every(2, [6, 12]))
+def test_four_times_the_input_takes_no_sixteen_times_the_time(
+    kind: str, number_of_lines: int
+) -> None:
     chosen, content = importer(kind), sample(kind)
 
     def spent(before: bytes, word: bytes, size: int, behind: bytes) -> float:
@@ -244,7 +248,7 @@ def test_four_times_the_input_takes_no_sixteen_times_the_time(kind: str) -> None
 
     half = len(content) // 2
     lines = [line for line in content.splitlines(keepends=True) if line.strip()]
-    several = lines[:: len(lines) // 12 + 1]
+    several = lines[:: len(lines) // number_of_lines + 1]
     # At the end, amid the text, and at the ends of some lines.
     places = [(content, b""), (content[:half], content[half:])]
     cases = [(*place, word) for place in places for word in (*WORDS, *several, content)]
