@@ -33,12 +33,14 @@ test:
 	@scripts/setup.sh test
 	@scripts/in-parallel.sh '$(MAKE) --no-print-directory check test-code' '$(MAKE) --no-print-directory test-quick-real'
 
-# Two processes that each collect half of the tests: the workers of pytest-xdist both collect all of
-# them, and both rewrite the assertions of every file of a fresh clone.
+# Processes that each collect their own part of the tests: the workers of pytest-xdist all collect all of
+# them, and all rewrite the assertions of every file of a fresh clone. The first two compute. The third
+# mostly waits, for programs and the browser.
 CODE = uv run --frozen pytest -m "not slow and not thorough"
+WAITING = tests/unit/engines tests/unit/runner tests/unit/connect tests/unit/probes
 
 test-code:
-	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden' '$(CODE) tests/cli tests/docs tests/contract tests/architecture tests/browser'
+	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden $(WAITING:%=--ignore=%)' '$(CODE) tests/cli tests/docs tests/architecture' '$(CODE) $(WAITING) tests/contract tests/browser'
 
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough and not deep" tests/real

@@ -6,7 +6,7 @@ import gc
 import os
 import tarfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,23 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+# What these write has to be on the disk, as what a user writes has.
+_ON_DISK = ("tests/real/", "tests/kubernetes/", "tests/guest/")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Do not wait for the disk, to which an archive is flushed many times.
+
+    That everything is flushed in time is shown with real processes: tests/real/test_power_cut.py.
+    """
+    if item.nodeid.startswith(_ON_DISK):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda handle: None)
+        return (yield)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -196,19 +196,24 @@ def _are_keys(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and _name(node.func) == "keys" and not node.args
 
 
-def test_no_order_of_a_set_shows() -> None:
-    # Searches for garbage in a million new objects would take most of the time.
-    gc.disable()
-    try:
-        trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
-    finally:
-        gc.enable()
+def _found_in_source() -> dict[str, int]:
+    """Every place, as the path and the expression, with its line."""
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
     orders = Orders(Declared(list(trees.values())))
-    found = {
+    return {
         f"{path.relative_to(SOURCE).as_posix()}: {ast.unparse(each)}": each.lineno
         for path, tree in trees.items()
         for each in orders.found(tree)
     }
+
+
+def test_no_order_of_a_set_shows() -> None:
+    # Searches for garbage in a million new objects would take most of the time.
+    gc.disable()
+    try:
+        found = _found_in_source()
+    finally:
+        gc.enable()
     lines = [f"line {line} of {text}" for text, line in found.items() if text not in ALLOWED]
     assert not lines, "sort these sets, or use a dict:\n" + "\n".join(lines)
     assert not ALLOWED.keys() - found.keys(), "no longer in the source"

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "golden")]
 
 from chromium import CHROMIUM, QUIET, Watch  # noqa: E402
-from page_kinds import make_pages  # noqa: E402
+from page_kinds import Pages  # noqa: E402
 
 # A busy machine may take longer than the five seconds of the library.
 expect.set_options(timeout=60_000)
@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One page of each kind."""
-    return make_pages(tmp_path_factory.mktemp("kinds"))
+    return Pages(tmp_path_factory.mktemp("kinds"))
 
 
 @pytest.fixture

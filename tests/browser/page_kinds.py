@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,61 +45,98 @@ EDGES = (
     "names-run", "names-comparison",
 )  # fmt: skip
 KINDS = (*SITE, *VERBS, *STUDIES, *EDGES)
-# The same, of which those that have the template of another are left to `make test-thorough`.
-TEMPLATES = (
-    *(kind for kind in KINDS if kind not in EDGES),
-    *(pytest.param(kind, marks=pytest.mark.thorough) for kind in EDGES),
+# One page of each shape, with every block. The others, of the same templates, are left to `make
+# test-thorough`.
+SHAPES = ("index", "run", "comparison", "blocks")
+TEMPLATES = tuple(
+    kind if kind in SHAPES else pytest.param(kind, marks=pytest.mark.thorough) for kind in KINDS
 )
 
 
-def make_pages(folder: Path) -> dict[str, Path]:
-    """The file of each kind."""
-    return {**_of_verbs(folder), **_of_documents(folder)}
+class Pages(dict[str, Path]):
+    """The file of each kind, made when it is first looked up."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, kind: str) -> Path:
+        if kind in SITE:
+            self |= _of_site(self._folder)
+        elif kind in _VERBS:
+            self[kind] = _of_verb(self._folder, kind)
+        else:
+            self |= _written(self._folder, {kind: _of_document(self._folder, kind)})
+        return self[kind]
 
 
-def _of_verbs(folder: Path) -> dict[str, Path]:
-    runs = ("--runs", str(folder / "runs"))
+def _of_site(folder: Path) -> dict[str, Path]:
+    public = folder / "public"
+    assert main(["site", str(_two_runs(folder)), "-o", str(public)]) == 0
+    run, comparison = (sorted(public.glob(f"{kind}-*"))[0] for kind in ("run", "compare"))
+    return dict(zip(SITE, (public / "index.html", run, comparison), strict=True))
+
+
+def _of_verb(folder: Path, kind: str) -> Path:
+    path = folder / f"{kind}.html"
+    words = _VERBS[kind](folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        assert main([*map(str, words), "-o", str(path)]) in (0, 6)
+    return path
+
+
+def _two_runs(folder: Path) -> Path:
+    """Two runs of two targets."""
+    runs = folder / "runs"
+    if runs.exists():
+        return runs
     given = ("--profile", "quick", "--repeats", "2", "--runtime", "2s", "--ramp", "0")
-    rest = ("--size", "64M", "--no-prefill", "--quiet", "--replay", str(RECORDED), *runs)
+    rest = ("--size", "64M", "--no-prefill", "--quiet", "--replay", str(RECORDED))
     where = []
     for name in ("fast", "slow"):
         (folder / name).mkdir()
         where += ["--target", f"{name}=dir:{folder / name}"]
     for name in ("before", "after"):
-        assert main(["run", *given, *where, "--name", name, *rest]) < 2
-    assert main(["site", str(folder / "runs"), "-o", str(folder / "public")]) == 0
-    table = DUMPS / "imports" / "table" / "multizone-vs-singlezone.csv"
-    studies = ("--runs", str(folder / "studies"))
-    assert main(["import", "table", str(table), "--run", "study", *studies]) < 2
+        assert main(["run", *given, *where, "--name", name, *rest, "--runs", str(runs)]) < 2
+    return runs
+
+
+def _studies(folder: Path) -> Path:
+    """A published table of two clusters."""
+    studies = folder / "studies"
+    if not studies.exists():
+        table = DUMPS / "imports" / "table" / "multizone-vs-singlezone.csv"
+        runs = ("--run", "study", "--runs", str(studies))
+        assert main(["import", "table", str(table), *runs]) < 2
+    return studies
+
+
+def _stream(folder: Path) -> Path:
     unpack(DUMPS / "layers" / "openzfs-mirror-log.tar.xz", folder / "streams")
-    stream = next((folder / "streams").rglob("manifest.json")).parent
-    _import_nights(folder)
-    zones = ("study-single-zone", "study-multi-zone")
-    calls: dict[str, tuple[object, ...]] = {
-        "ranking": ("rank", *runs),
-        "recommendation": ("recommend", "--for", "database", *runs),
-        "layers": ("layers", stream),
-        "history": ("history", folder / "nights"),
-        "inventory": ("inventory", "--from-dir", CEPH),
-        "differences": ("inventory", "--from-dir", CEPH, "--against", DUMPS / "ceph-single-az"),
-        "kubernetes": ("inventory", "--from-dir", CLUSTERS / "odf-multi-zone"),
-        "published-ranking": ("rank", zones[1], *studies),
-        "one-trial": ("report", *zones, *studies),
-    }
-    written = {kind: folder / f"{kind}.html" for kind in calls}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        for kind, words in calls.items():
-            assert main([*map(str, words), "-o", str(written[kind])]) in (0, 6)
-    run, comparison = (
-        sorted((folder / "public").glob(f"{kind}-*"))[0] for kind in ("run", "compare")
-    )
-    site = (folder / "public" / "index.html", run, comparison)
-    return {**dict(zip(SITE, site, strict=True)), **written}
+    return next((folder / "streams").rglob("manifest.json")).parent
 
 
-def _import_nights(folder: Path) -> None:
+ZONES = ("study-single-zone", "study-multi-zone")
+# The words of each call, which may make runs in a folder first.
+_VERBS: dict[str, Callable[[Path], tuple[object, ...]]] = {
+    "ranking": lambda at: ("rank", "--runs", _two_runs(at)),
+    "recommendation": lambda at: ("recommend", "--for", "database", "--runs", _two_runs(at)),
+    "layers": lambda at: ("layers", _stream(at)),
+    "history": lambda at: ("history", _import_nights(at)),
+    "inventory": lambda at: ("inventory", "--from-dir", CEPH),
+    "differences": lambda at: (
+        *("inventory", "--from-dir", CEPH, "--against", DUMPS / "ceph-single-az"),
+    ),
+    "kubernetes": lambda at: ("inventory", "--from-dir", CLUSTERS / "odf-multi-zone"),
+    "published-ranking": lambda at: ("rank", ZONES[1], "--runs", _studies(at)),
+    "one-trial": lambda at: ("report", *ZONES, "--runs", _studies(at)),
+}
+
+
+def _import_nights(folder: Path) -> Path:
     """Runs of twelve nights with a step, and of two with another block size."""
+    nights = folder / "nights"
     for night in range(1, 15):
         rate = (4000 if night < 7 else 3000) + night % 3 * 40
         table = folder / f"night-{night:04}.csv"
@@ -108,29 +146,40 @@ def _import_nights(folder: Path) -> None:
             f"rep3,randwrite,write,{block},{rate},{8000 / rate:.3f}\n"
         )
         given = ("--run", table.stem, "--date", f"2026-03-{night:02}")
-        runs = ("--runs", str(folder / "nights"))
-        assert main(["import", "table", str(table), *given, *runs]) < 2
+        assert main(["import", "table", str(table), *given, "--runs", str(nights)]) < 2
+    return nights
 
 
-def _of_documents(folder: Path) -> dict[str, Path]:
+def _of_document(folder: Path, kind: str) -> Document:
     curves = (*saturating(), *saturating(target="other", scale=1.7))
-    hosts = (run_of(*curves, name="three-hosts"), run_of(*curves, name="five-hosts", hosts=5))
     two, other = ("disk", "memory"), ("archive", "scratch")
-    made: dict[str, Document] = {
-        "scaling": scaling_page(study_of(run_of(*curves))),
-        "scale-out": scaling_page(study_of(*hosts)),
-        "forecast": predict_document(against()),
-        "what-if": predict_document(what_if()),
-        "settings": settings_document(some_study(folder)),
-        "blocks": document(),
-        "refused-run": _run_page(folder / "a", two, refused=True),
-        "refused-comparison": _comparison_page(folder / "b", two, two, refused=True),
-        "nothing-in-common": _comparison_page(folder / "c", two, other),
-        "failed-run": _run_page(folder / "d", two, fails=True),
-        "names-run": _run_page(folder / "e", NAMES),
-        "names-comparison": _comparison_page(folder / "f", NAMES, NAMES),
-    }
-    return _written(folder, made)
+    match kind:
+        case "scaling":
+            return scaling_page(study_of(run_of(*curves)))
+        case "scale-out":
+            hosts = run_of(*curves, name="five-hosts", hosts=5)
+            return scaling_page(study_of(run_of(*curves, name="three-hosts"), hosts))
+        case "forecast":
+            return predict_document(against())
+        case "what-if":
+            return predict_document(what_if())
+        case "settings":
+            return settings_document(some_study(folder))
+        case "blocks":
+            return document()
+        case "refused-run":
+            return _run_page(folder / "a", two, refused=True)
+        case "refused-comparison":
+            return _comparison_page(folder / "b", two, two, refused=True)
+        case "nothing-in-common":
+            return _comparison_page(folder / "c", two, other)
+        case "failed-run":
+            return _run_page(folder / "d", two, fails=True)
+        case "names-run":
+            return _run_page(folder / "e", NAMES)
+        case "names-comparison":
+            return _comparison_page(folder / "f", NAMES, NAMES)
+    raise KeyError(kind)
 
 
 def make_large_pages(folder: Path) -> dict[str, Path]:

@@ -43,7 +43,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=[1280, 390])
+@pytest.fixture(params=[1280, pytest.param(390, marks=pytest.mark.thorough)])
 def page(
     browser: Browser, report: Path, watch: Watch, request: pytest.FixtureRequest
 ) -> Iterator[Page]:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from page_kinds import KINDS, TEMPLATES, make_large_pages
+from page_kinds import TEMPLATES, make_large_pages
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -57,7 +57,7 @@ def _held(path: Path) -> Iterator[tuple[str, threading.Event]]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TEMPLATES)
 def test_a_page_holds_still_and_fits_a_phone(
     browser: Browser, pages: dict[str, Path], kind: str
 ) -> None:
