@@ -90,10 +90,14 @@ VERBS = {
 
 
 def first(always: tuple[Any, ...], rest: Iterable[Any]) -> list[Any]:
-    """Cases, of which only the first are in `make test`: all others have the same renderer, and are
-    in `make test-thorough`."""
-    others = (pytest.param(one, marks=pytest.mark.thorough) for one in rest if one not in always)
-    return [*always, *others]
+    """Cases, of which only the first are in `make test`: all others have the same renderer. Half of
+    them are in `make test-thorough`, all in `make test-deep`."""
+    others = (one for one in rest if one not in always)
+    marks = pytest.mark.thorough, pytest.mark.deep
+    return [
+        *always,
+        *(pytest.param(one, marks=marks[: 1 + at % 2]) for at, one in enumerate(others)),
+    ]
 
 
 def answered(leadline: Leadline, runs: Path, verb: str, form: str) -> str:

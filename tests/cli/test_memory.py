@@ -175,7 +175,7 @@ DEAREST: dict[str, tuple[str, str, bytes, bytes, bytes]] = {
 # Those that resemble a cheaper case, and millions of lines. The readers of all kinds are watched in
 # small by tests/unit/formats/test_hostile.py, too.
 DEEP = {"empty lists", "empty objects", "one object", "jobs", "one string"}
-DEEP |= {"text in a log", "lines of a log"}
+DEEP |= {"a row of many cells", "text in a log", "lines of a log"}
 
 
 @pytest.mark.parametrize(

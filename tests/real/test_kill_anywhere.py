@@ -1,7 +1,7 @@
 """`kill -9` at random moments of a run, its resume and its cleaning: no reported trial is lost, the
 archive can be completed and verified, and nothing stays on the target or among the processes.
 
-`LEADLINE_KILLS` is the number of runs (10 in `make test-thorough`, 1,000 in `make test-deep`);
+`LEADLINE_KILLS` is the number of runs (8 in `make test-thorough`, 1,000 in `make test-deep`);
 `LEADLINE_KILLS_FROM` is the number of the first, to continue a series.
 """
 
@@ -29,7 +29,7 @@ from leadline.archive.verify import verify
 from tests.real.conftest import command, environment, fio_processes
 
 pytestmark = [pytest.mark.real, pytest.mark.thorough]
-KILLS = int(os.environ.get("LEADLINE_KILLS", "10"))
+KILLS = int(os.environ.get("LEADLINE_KILLS", "8"))
 FIRST = int(os.environ.get("LEADLINE_KILLS_FROM", "0"))
 AT_ONCE = 4
 TRIALS = 4
