@@ -175,3 +175,5 @@ fi
 export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
 UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode --python "${python:-python3}" ||
     fail "the Python environment cannot be created" "run '$uv sync --frozen' and read its output"
+# uv compiles packages only; processes that start at the same time would each compile these.
+"${python:-python3}" -m compileall -q src
