@@ -42,6 +42,22 @@ def test_no_client_of_kubernetes_is_imported_without_need(
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+def test_models_and_pages_are_imported_for_runs_that_have_them() -> None:
+    """`verify` reads no inventory; a run without load levels has no study of scaling."""
+    run = Path(__file__).parents[1] / "recorded" / "version-0.2" / "perf-20261123-133213-format-1"
+    inventories = ("leadline.inventory.system", "leadline.inventory.kubernetes.models")
+    studies = (
+        "leadline.analysis.scaling.study",
+        "leadline.analysis.bottleneck.suspects",
+        "leadline.report.pages.scaling.page",
+        "leadline.report.pages.comparison.page",
+    )
+    code = CODE.format(arguments=["verify", str(run)], heavy=inventories)
+    code += CODE.format(arguments=["show", str(run)], heavy=studies)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == ["[]", "[]"]
+
+
 def test_every_verb_has_its_file_a_summary_and_an_example() -> None:
     import click
 

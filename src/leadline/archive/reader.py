@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -39,16 +39,16 @@ from leadline.errors import LeadlineError
 from leadline.files import read_content
 from leadline.formats.guard_readings import GuardReading, MissedReading, parse_guard_readings
 from leadline.formats.result import FormatError
-from leadline.inventory.ceph.model import CephInventory
-from leadline.inventory.host import HostInventory
-from leadline.inventory.kubernetes.kinds import holds_kubernetes
-from leadline.inventory.kubernetes.models import KubernetesInventory
 from leadline.inventory.layer import Layer
 from leadline.inventory.redaction import redact_document
-from leadline.inventory.system import SAVED, system_of
 from leadline.metrics import Measurement
 from leadline.plan.models import Plan
 from leadline.plan.models import Trial as PlannedTrial
+
+if TYPE_CHECKING:
+    from leadline.inventory.ceph.model import CephInventory
+    from leadline.inventory.host import HostInventory
+    from leadline.inventory.kubernetes.models import KubernetesInventory
 
 Entry = TypeVar("Entry", bound=BaseModel)
 # Dumps of a cluster that are kept in memory together.
@@ -200,6 +200,8 @@ class Run:
 
     def inventory(self, moment: Literal["start", "end"]) -> HostInventory | None:
         """Read the host inventory at the start or end of the run; None where none was taken."""
+        from leadline.inventory.host import HostInventory
+
         paths = sorted(self._own(self.path / layout.INVENTORY).glob(f"*-{moment}.json"))
         return read_record(paths[0 if moment == "start" else -1], HostInventory) if paths else None
 
@@ -289,7 +291,11 @@ class Run:
         None where none was taken. Raises LeadlineError(`dumps-invalid`).
         """
         dumps = self.system_dumps(moment, name)
-        return system_of(dumps).ceph if dumps else None
+        if not dumps:
+            return None
+        from leadline.inventory.system import system_of
+
+        return system_of(dumps).ceph
 
     def kubernetes(self, moment: Literal["start", "end"], name: str) -> KubernetesInventory | None:
         """Read the Kubernetes inventory of a cluster; None where it has none.
@@ -297,6 +303,11 @@ class Run:
         Raises LeadlineError(`dumps-invalid`).
         """
         dumps = self.system_dumps(moment, name)
+        if not dumps:
+            return None
+        from leadline.inventory.kubernetes.kinds import holds_kubernetes
+        from leadline.inventory.system import SAVED, system_of
+
         saved = SAVED in dumps or holds_kubernetes(dumps)
         return system_of(dumps).kubernetes if saved else None
 

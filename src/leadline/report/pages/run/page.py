@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from leadline.analysis.comparison import Comparison
 from leadline.analysis.figures import TRIALS_FOR_INTERVAL, TRIALS_FOR_OUTLIERS, CellFigure
 from leadline.analysis.ranking import Ranking
 from leadline.analysis.requirements import protections
-from leadline.analysis.scaling.study import ScalingStudy
 from leadline.archive.reader import Run
 from leadline.archive.verify import Verification
 from leadline.findings import Finding, Severity
@@ -73,12 +73,12 @@ from leadline.report.pages.run.systems import (
     stack_sections,
     system_sections,
 )
-from leadline.report.pages.scaling.page import curve_section
-from leadline.report.pages.scaling.sentences import named_curves
-from leadline.report.pages.scaling.timeline import timeline_sections
 from leadline.report.words import count_text, listed, place, short_levels, title
 from leadline.stats.histogram import samples_needed
 from leadline.version import __version__
+
+if TYPE_CHECKING:
+    from leadline.analysis.scaling.study import ScalingStudy
 
 # Sentences of a summary; the sections have the rest.
 _MOST_SENTENCES = 6
@@ -159,7 +159,7 @@ def run_document(
                 *_folded(ranking_sections(run, ranking, len(run.plan.targets)), when=not charts),
                 *(scorecard_sections(run, figures) if charts else ()),
                 *_folded(comparison_sections(comparisons, marks), when=not charts),
-                *(_curves(curve_section(loads, marks, PageBudget())) if loads and charts else ()),
+                *(_curves(loads, marks) if loads and charts else ()),
                 *(place_sections(run) if charts else ()),
                 *_trials(run, figures, strips),
                 _results(run, figures, findings, marks, charts=charts),
@@ -216,9 +216,11 @@ def _tables(sections: Sequence[Section]) -> tuple[Section, ...]:
     return tuple(section for section in kept if section.blocks or section.sections)
 
 
-def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Keep the charts of load curves without single trials, which the overview has, their peaks and
-    bottlenecks; `leadline scale` has the speed-ups and the evidence."""
+def _curves(loads: ScalingStudy, marks: Marks) -> tuple[Section, ...]:
+    """Build the charts of load curves without single trials, which the overview has, their peaks
+    and bottlenecks; `leadline scale` has the speed-ups and the evidence."""
+    from leadline.report.pages.scaling.page import curve_section
+
     return tuple(
         replace(
             section,
@@ -229,7 +231,7 @@ def _curves(sections: Sequence[Section]) -> tuple[Section, ...]:
                 inner for inner in section.sections if not inner.id.startswith("speedup-")
             ),
         )
-        for section in _tables(sections)
+        for section in _tables(curve_section(loads, marks, PageBudget()))
     )
 
 
@@ -242,6 +244,9 @@ def _without_trials(block: Block) -> Block:
 
 def _resources(loads: ScalingStudy) -> tuple[Section, ...]:
     """The resources over time at a few levels, folded."""
+    from leadline.report.pages.scaling.sentences import named_curves
+    from leadline.report.pages.scaling.timeline import timeline_sections
+
     named = [(curve.name, curve.study) for curve in named_curves(loads)]
     return timeline_sections(named, PageBudget(_MOST_RESOURCE_POINTS))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from leadline.analysis.figures import CellFigure, MetricFigure
 from leadline.analysis.scaling.curves import load_curves
-from leadline.analysis.scaling.study import ScalingStudy, study
 from leadline.analysis.workloads import usual_rate
 from leadline.archive.reader import Run
 from leadline.findings import Finding
@@ -27,7 +27,6 @@ from leadline.report.document import Block, Cell, Column, Kind, Paragraph, Secti
 from leadline.report.marks import Marks
 from leadline.report.pages.run.charts import dot_plots, workload_curves
 from leadline.report.pages.run.findings import shown_rate
-from leadline.report.pages.scaling.page import scaling_sentences
 from leadline.report.words import (
     NOT_SHOWN,
     absence_text,
@@ -39,6 +38,9 @@ from leadline.report.words import (
     value_text,
     workload_text,
 )
+
+if TYPE_CHECKING:
+    from leadline.analysis.scaling.study import ScalingStudy
 
 TABLE_METRICS = (
     Metric.IOPS,
@@ -244,6 +246,8 @@ def study_of(
     curves = load_curves(run, figures)
     if not any(len(curve.closed) + len(curve.offered) > 1 or curve.disturbed for curve in curves):
         return None
+    from leadline.analysis.scaling.study import study
+
     evidence = (tuple(figures), tuple(findings))
     found = study((run,), lambda _: evidence)
     return found if found.several_levels else None
@@ -251,5 +255,7 @@ def study_of(
 
 def load_sentences(loads: ScalingStudy) -> tuple[str, ...]:
     """Summarise the load curves of a run; nothing of many, which the section on them shows."""
+    from leadline.report.pages.scaling.page import scaling_sentences
+
     sentences = scaling_sentences(loads)
     return sentences if len(sentences) <= _MOST_SENTENCES else ()

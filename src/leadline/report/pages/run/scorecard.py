@@ -29,7 +29,6 @@ from leadline.plan.labels import is_number
 from leadline.report.cells import number_column, table
 from leadline.report.document import Cell, Column, Paragraph, Section
 from leadline.report.marks import Marks
-from leadline.report.pages.comparison.page import comparison_section
 from leadline.report.pages.ranking import order_table, ranking_result
 from leadline.report.pages.run.heat_maps import grid, usable
 from leadline.report.words import MISSING, NOT_SHOWN, absence_text, level_name, value_with_unit
@@ -177,6 +176,10 @@ def comparisons_of(
 
 def comparison_sections(comparisons: Sequence[Comparison], marks: Marks) -> tuple[Section, ...]:
     """Build one section with a part for each comparison."""
+    if not comparisons:
+        return ()
+    from leadline.report.pages.comparison.page import comparison_section
+
     parts = tuple(comparison_section(comparison, marks) for comparison in comparisons)
     if len(parts) < 2:
         return parts
