@@ -20,6 +20,7 @@ import pytest
 
 from leadline.connect.programs import find
 from leadline.connect.ssh import CONFIG
+from tests.forked import ForkServer
 from tests.real.ssh_hosts import SshHosts, short_folder
 
 
@@ -38,18 +39,20 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "leadline", *map(str, arguments)]
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    server = ForkServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def process(tmp_path: Path) -> Callable[..., Ended]:
-    """Run `leadline ARGS` as a user does, in a process of its own."""
+def process(tmp_path: Path, fork_server: ForkServer) -> Callable[..., Ended]:
+    """Run `leadline ARGS` in a process of its own."""
 
     def call(*arguments: object, **variables: str) -> Ended:
-        done = subprocess.run(
-            command(*arguments),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=environment(tmp_path / "runs") | variables,
-        )
+        words = list(map(str, arguments))
+        done = fork_server.run(words, environment(tmp_path / "runs") | variables, 300)
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return call
@@ -57,7 +60,7 @@ def process(tmp_path: Path) -> Callable[..., Ended]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start `leadline ARGS` and go on; whatever is still there at the end is killed."""
+    """Start `leadline ARGS` as a user does; whatever is still there at the end is killed."""
     children: list[subprocess.Popen[str]] = []
 
     def call(*arguments: object) -> subprocess.Popen[str]:
