@@ -6,7 +6,7 @@ import gc
 import os
 import tarfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from leadline.cli.main import main
 from leadline.plan.loader import RUNNER_IMAGE_VARIABLE
+from tests.forked import forking_program
 
 # Plans of tests name no image; nothing is pulled. tests/kubernetes names its own.
 IMAGE = "registry.example/runner:1"
@@ -140,6 +141,13 @@ def leadline(
         return Said(status, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def forked_leadline() -> Iterator[Path]:
+    """The program `leadline`, whose calls need no start of an interpreter."""
+    with forking_program() as program:
+        yield program
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ import pytest
 
 from leadline.connect.programs import find
 from leadline.connect.ssh import CONFIG
-from tests.forked import ForkServer
 from tests.real.ssh_hosts import SshHosts, short_folder
 
 
@@ -39,20 +38,18 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "leadline", *map(str, arguments)]
 
 
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    server = ForkServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def process(tmp_path: Path, fork_server: ForkServer) -> Callable[..., Ended]:
+def process(tmp_path: Path, forked_leadline: Path) -> Callable[..., Ended]:
     """Run `leadline ARGS` in a process of its own."""
 
     def call(*arguments: object, **variables: str) -> Ended:
-        words = list(map(str, arguments))
-        done = fork_server.run(words, environment(tmp_path / "runs") | variables, 300)
+        done = subprocess.run(
+            [forked_leadline, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=environment(tmp_path / "runs") | variables,
+        )
         return Ended(done.returncode, done.stdout, done.stderr)
 
     return call

@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
 from itertools import cycle
 from pathlib import Path
 
@@ -26,7 +25,7 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.runs import list_runs
 from leadline.audit.registry import audit
-from tests.forked import ForkServer
+from tests.forked import forking_program
 from tests.real.conftest import command, environment
 from tests.real.test_kill_anywhere import PLAN, REPORTED, TRIALS
 
@@ -37,7 +36,10 @@ PATIENCE_S = 120.0
 
 
 class Clock:
-    """The wall clock of processes that are started with `environment`."""
+    """The wall clock of processes that are started with `environment`. `program` is a `leadline`
+    that has it."""
+
+    program: Path
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
@@ -57,10 +59,6 @@ class Clock:
     @property
     def environment(self) -> dict[str, str]:
         return {"LD_PRELOAD": str(self._library), "LEADLINE_CLOCK": str(self._file)}
-
-    @cached_property
-    def server(self) -> ForkServer:
-        return ForkServer(os.environ | self.environment)
 
     @contextmanager
     def stepping(self, period_s: float) -> Iterator[None]:
@@ -85,8 +83,8 @@ class Clock:
 @pytest.fixture(scope="module")
 def stepping_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clock]:
     made = Clock(tmp_path_factory.mktemp("clock"))
-    yield made
-    made.server.close()
+    with forking_program(os.environ | made.environment) as made.program:
+        yield made
 
 
 @pytest.fixture
@@ -97,8 +95,10 @@ def clock(stepping_clock: Clock) -> Clock:
 
 def completed(folder: Path, clock: Clock, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a verb with the clock to its end."""
-    words = list(map(str, arguments))
-    done = clock.server.run(words, environment(folder / "runs"), PATIENCE_S)
+    done = subprocess.run(
+        [clock.program, *map(str, arguments)], env=environment(folder / "runs"),
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
     return done
