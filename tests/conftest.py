@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from leadline.cli.main import main
 from leadline.plan.loader import RUNNER_IMAGE_VARIABLE
+from tests.forked import shared_program
 
 # Plans of tests name no image; nothing is pulled. tests/kubernetes names its own.
 IMAGE = "registry.example/runner:1"
@@ -170,6 +171,12 @@ def leadline(
         return Said(status, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def forked_leadline() -> Path:
+    """The program `leadline`, whose calls need no start of an interpreter."""
+    return shared_program()
 
 
 @pytest.fixture

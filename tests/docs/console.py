@@ -28,6 +28,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+# Folders that are searched for programs before those of PATH.
+PROGRAMS = (Path(sys.executable).parent,)
 _END = "\x1e"
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
@@ -98,7 +100,7 @@ def run(steps: list[Shown], folder: Path) -> list[tuple[str, int]]:
     ]
     environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUNS"}
     environment |= {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": os.pathsep.join([*map(str, PROGRAMS), os.environ["PATH"]]),
         "NO_COLOR": "1",
         "COLUMNS": "100",
     }

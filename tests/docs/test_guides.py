@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, unpack
+from tests.docs import console
 from tests.docs.console import hold_against
 
 pytestmark = pytest.mark.slow
@@ -28,6 +28,12 @@ _FILE = re.compile(
 NEEDS_FIO = pytest.mark.skipif(
     not shutil.which("fio"), reason="no fio: the guides' commands do NOT get tested"
 )
+
+
+@pytest.fixture(autouse=True)
+def _no_starts(forked_leadline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tutorial and the README call the program as it is installed."""
+    monkeypatch.setattr(console, "PROGRAMS", (forked_leadline.parent, *console.PROGRAMS))
 
 
 def _files(page: Path, folder: Path) -> list[str]:
@@ -110,7 +116,8 @@ def test_a_nightly_job(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LEADLINE_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    path = [*map(str, console.PROGRAMS), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(path))
 
     def shell(command: str) -> tuple[int, str]:
         done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, stdout=subprocess.PIPE)

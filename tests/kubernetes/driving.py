@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forked import Forked
 from tests.kubernetes import classes, images, objects
 from tests.kubernetes.cluster import Cluster, Refused
-from tests.kubernetes.command import Forked
 
 MIB = 1 << 20
 BOUND_S = 240.0

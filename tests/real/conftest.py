@@ -40,12 +40,12 @@ def command(*arguments: object) -> list[str]:
 
 
 @pytest.fixture
-def process(tmp_path: Path) -> Callable[..., Ended]:
-    """Run `leadline ARGS` as a user does, in a process of its own."""
+def process(tmp_path: Path, forked_leadline: Path) -> Callable[..., Ended]:
+    """Run `leadline ARGS` in a process of its own."""
 
     def call(*arguments: object, **variables: str) -> Ended:
         done = subprocess.run(
-            command(*arguments),
+            [forked_leadline, *map(str, arguments)],
             capture_output=True,
             text=True,
             timeout=300,
@@ -58,7 +58,7 @@ def process(tmp_path: Path) -> Callable[..., Ended]:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start `leadline ARGS` and go on; whatever is still there at the end is killed."""
+    """Start `leadline ARGS` as a user does; whatever is still there at the end is killed."""
     children: list[subprocess.Popen[str]] = []
 
     def call(*arguments: object) -> subprocess.Popen[str]:

@@ -19,7 +19,7 @@ from leadline.lab.state import lab_access
 from leadline.probes.ceph import Answer, capture
 from tests.real.conftest import Ended
 
-pytestmark = [pytest.mark.real, pytest.mark.root]
+pytestmark = [pytest.mark.real, pytest.mark.root, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -217,6 +217,7 @@ def test_an_image_of_the_users_is_written_only_by_consent_and_never_removed(
     assert "users-own" in images(access, "rep3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "code", "status", "said"),
     [

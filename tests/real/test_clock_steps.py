@@ -25,6 +25,7 @@ import pytest
 from leadline.archive.reader import Run
 from leadline.archive.runs import list_runs
 from leadline.audit.registry import audit
+from tests.forked import forking_program
 from tests.real.conftest import command, environment
 from tests.real.test_kill_anywhere import PLAN, REPORTED, TRIALS
 
@@ -35,7 +36,10 @@ PATIENCE_S = 120.0
 
 
 class Clock:
-    """The wall clock of processes that are started with `environment`."""
+    """The wall clock of processes that are started with `environment`. `program` is a `leadline`
+    that has it."""
+
+    program: Path
 
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc")
@@ -76,15 +80,28 @@ class Clock:
             thread.join()
 
 
-def completed(folder: Path, clock: Clock, *arguments: object) -> str:
-    """Run a verb with the clock to its end; what it says on stderr."""
+@pytest.fixture(scope="module")
+def stepping_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clock]:
+    made = Clock(tmp_path_factory.mktemp("clock"))
+    with forking_program(os.environ | made.environment) as made.program:
+        yield made
+
+
+@pytest.fixture
+def clock(stepping_clock: Clock) -> Clock:
+    stepping_clock.set(0.0)
+    return stepping_clock
+
+
+def completed(folder: Path, clock: Clock, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a verb with the clock to its end."""
     done = subprocess.run(
-        command(*arguments), env=environment(folder / "runs") | clock.environment,
+        [clock.program, *map(str, arguments)], env=environment(folder / "runs"),
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
-    return done.stderr
+    return done
 
 
 def check_durations(run: Run, elapsed_s: float) -> None:
@@ -100,13 +117,12 @@ def check_durations(run: Run, elapsed_s: float) -> None:
     assert total <= elapsed_s
 
 
-def test_a_run_completes_with_a_clock_that_steps(tmp_path: Path) -> None:
-    clock = Clock(tmp_path)
+def test_a_run_completes_with_a_clock_that_steps(tmp_path: Path, clock: Clock) -> None:
     target = tmp_path / "target"
     target.mkdir()
     began = time.monotonic()
     with clock.stepping(0.11):
-        said = completed(tmp_path, clock, "run", "--target", f"dir:{target}", *PLAN)
+        said = completed(tmp_path, clock, "run", "--target", f"dir:{target}", *PLAN).stderr
     elapsed_s = time.monotonic() - began
     assert len(REPORTED.findall(said)) == TRIALS
     (run,) = list_runs(tmp_path / "runs")
@@ -128,8 +144,7 @@ def test_a_run_completes_with_a_clock_that_steps(tmp_path: Path) -> None:
     assert list(target.iterdir()) == []
 
 
-def test_a_killed_run_is_resumed_a_month_before_it_began(tmp_path: Path) -> None:
-    clock = Clock(tmp_path)
+def test_a_killed_run_is_resumed_a_month_before_it_began(tmp_path: Path, clock: Clock) -> None:
     target, said = tmp_path / "target", tmp_path / "said"
     target.mkdir()
     with said.open("wb") as err:
@@ -158,16 +173,12 @@ def test_a_killed_run_is_resumed_a_month_before_it_began(tmp_path: Path) -> None
     assert list(target.iterdir()) == []
 
 
-def test_import_and_list_need_no_order_of_times(tmp_path: Path) -> None:
+def test_import_and_list_need_no_order_of_times(tmp_path: Path, clock: Clock) -> None:
     """An older archive may have the later time."""
-    clock = Clock(tmp_path)
     file = tmp_path / "fio.json"
     shutil.copy(next(Path(__file__).parents[1].glob("recorded/quick/randread*/fio.json")), file)
     for number, offset_s in enumerate((0.0, -5 * HOUR_S, -5 * HOUR_S)):
         clock.set(offset_s)
         completed(tmp_path, clock, "import", "fio", file, "--run", f"at{number}")
-    out = subprocess.run(
-        command("list", "--format", "json"), env=environment(tmp_path / "runs") | clock.environment,
-        capture_output=True, text=True, timeout=PATIENCE_S, check=True,
-    ).stdout  # fmt: skip
+    out = completed(tmp_path, clock, "list", "--format", "json").stdout
     assert re.fullmatch(r"at0 at1 at2", " ".join(run["run"] for run in json.loads(out)["runs"]))

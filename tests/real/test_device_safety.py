@@ -19,7 +19,10 @@ from leadline.targets.device import DeviceTarget
 from tests.real.conftest import Ended, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
-SHORT = ("--profile", "quick", "--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
+SHORT = (
+    *("--profile", "quick", "--repeats", "1"),
+    *("--runtime", "300ms", "--ramp", "0", "--size", "16M"),
+)
 # A protective MBR, as every GPT disk begins with: 0x55AA at the end of the first sector.
 PROTECTIVE_MBR = (
     "import sys; disk = open(sys.argv[1], 'r+b'); disk.seek(446); "
@@ -129,7 +132,7 @@ def test_reading_alone_needs_no_consent_and_writes_nothing(
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         f"targets: [device:{loop_device}]\nrepeats: 1\nprefill: false\n"
-        "workloads: [{name: r, pattern: randread, size: 16M, runtime: 1s}]\n"
+        "workloads: [{name: r, pattern: randread, size: 16M, runtime: 300ms}]\n"
     )
     before = content(loop_device)
     ended = process("run", plan, "--format", "json")
@@ -153,7 +156,9 @@ def test_a_file_and_a_missing_device_are_refused(process: Process, tmp_path: Pat
 def nodes(tmp_path: Path, loop_device: Path) -> Iterator[tuple[Path, Path]]:
     """A node of the test's own for a device, and a node for another device full of data."""
     image = tmp_path / "other.img"
-    image.write_bytes(b"a user's data..." * (128 << 16))
+    with image.open("wb") as stream:
+        stream.write(b"a user's data..." * (16 << 16))
+        stream.truncate(128 << 20)  # as large as the first one
     other = Path(sh("losetup", "--find", "--show", image))
     found = []
     for name, device in (("disk", loop_device), ("other", other)):

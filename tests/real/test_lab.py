@@ -111,7 +111,17 @@ def sh(*words: str, data: bytes = b"") -> bytes:
     return done.stdout
 
 
-def test_a_lab_comes_up_is_used_and_goes_without_a_trace(process: Process, labs: Path) -> None:
+PLAN = """\
+clusters: {here: {lab: study}}
+targets: ["rbd:rep3"]
+repeats: 1
+workloads: [{name: w, pattern: randwrite, block_size: 4k, size: 4M, runtime: 1s}]
+"""
+
+
+def test_a_lab_comes_up_is_measured_and_goes_without_a_trace(
+    process: Process, labs: Path, tmp_path: Path
+) -> None:
     up = process("lab", "up", "study", "--format", "json")
     assert up.status == 0, up.err
     assert ": stores of the OSDs" in up.err
@@ -154,6 +164,16 @@ def test_a_lab_comes_up_is_used_and_goes_without_a_trace(process: Process, labs:
             os.fsync(stream.fileno())
         assert os.getxattr(file, "ceph.file.layout.pool").decode() == pool
 
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN)
+    ran = process("run", plan, "--format", "json")
+    assert ran.status in (0, 1), ran.err
+    assert json.loads(ran.out)["trials"] == 1
+    assert process("verify", "@latest").status == 0
+    assert sh(*access.command("rbd", "ls", "rep3")) == b"image\n"
+    assert process("inventory", "--lab", "study").out.startswith("Ceph ")
+    assert "error[pool-missing]" in process("run", plan, "--target", "rbd:rep33").err
+
     lab = open_lab("study", labs)
     assert lab.client_location == "region=eu1,zone=az1"
     slower = lab.set_inter_zone_rtt(100e-3)
@@ -194,7 +214,7 @@ MOMENTS = (
 @pytest.mark.parametrize(
     "moment",
     [
-        moment if "OSDs" in moment else pytest.param(moment, marks=pytest.mark.slow)
+        moment if "stores" in moment else pytest.param(moment, marks=pytest.mark.slow)
         for moment in MOMENTS
     ],
 )
@@ -360,6 +380,7 @@ def test_authentication_encryption_racks_stores_in_memory_and_a_secret_of_the_us
     prove_clean(lab.folder, pids, namespaces)
 
 
+@pytest.mark.slow
 def test_a_daemon_that_dies_early_fails_the_lab_at_once(
     process: Process, labs: Path, tmp_path: Path
 ) -> None:

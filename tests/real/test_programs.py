@@ -90,7 +90,7 @@ def test_a_trial_here_leaves_its_figures_and_no_data(
     engine: ProgramEngine, folder: Path, trial: Path
 ) -> None:
     rates: list[Progress] = []
-    job = job_of(engine, Folder(path=folder), 3.0)
+    job = job_of(engine, Folder(path=folder), 2.0)
     ended = engine.execute(job, trial, StopRequest(), rates.append)
     assert (ended.status, ended.problem) == (TrialStatus.COMPLETED, None)
     output = read_output(engine.name, trial)
@@ -120,9 +120,8 @@ def test_a_stopped_trial_leaves_no_process_and_no_data(
 ) -> None:
     location: Location = folders(folder, 1) if remote else Folder(path=folder)
     stop = StopRequest()
-    threading.Timer(4.0, stop.ask).start()
     began = time.monotonic()
-    ended = engine.execute(job_of(engine, location, 60.0), trial, stop, lambda rate: None)
+    ended = engine.execute(job_of(engine, location, 60.0), trial, stop, lambda rate: stop.ask())
     assert ended.status is TrialStatus.INTERRUPTED
     assert time.monotonic() - began < 30
     require_nothing_left(folder)
@@ -224,7 +223,7 @@ def test_a_run_is_verified_from_its_raw_output_and_has_no_false_finding(
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         f"leadline: 1\ntargets: [{{target: 'dir:{folder}', name: t}}]\nrepeats: 2\n"
-        "defaults: {size: 32M, runtime: 2s, numjobs: 2}\nworkloads:\n"
+        "defaults: {size: 16M, runtime: 1s, numjobs: 2}\nworkloads:\n"
         "  - {name: bank, pattern: randrw, engine: pgbench}\n"
         "  - {name: lookup, pattern: randread, engine: pgbench}\n"
         "  - {name: pages, pattern: randrw, engine: sysbench, fsync: 100, direct: false}\n"

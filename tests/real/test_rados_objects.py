@@ -169,6 +169,7 @@ def coded(lab: str) -> Iterator[str]:
         )
 
 
+@pytest.mark.slow
 def test_pools_on_which_fio_would_count_errors_as_io_are_refused(
     lab: str, coded: str, plan: Callable[..., Path], process: Callable[..., Ended]
 ) -> None:

@@ -29,7 +29,7 @@ from tests.conftest import ROOT
 from tests.real.conftest import Ended, command, environment, fio_processes, sh
 
 pytestmark = pytest.mark.real
-SHORT = ("--runtime", "1s", "--ramp", "0", "--size", "16M", "--repeats", "1")
+SHORT = ("--runtime", "300ms", "--ramp", "0", "--size", "16M", "--repeats", "1")
 Process = Callable[..., Ended]
 
 
@@ -123,7 +123,7 @@ def test_the_default_folder_of_runs_is_below_the_working_folder(
     target: Path, tmp_path: Path
 ) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUNS"}
-    call = [sys.executable, "-m", "leadline", "run", *quick(target, "1s")]
+    call = [sys.executable, "-m", "leadline", "run", *quick(target, "300ms")]
     for arguments, folder in ((call, "leadline-runs"), ([*call, "--runs", "mine"], "mine")):
         done = subprocess.run(
             arguments, cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -178,7 +178,7 @@ def test_a_users_own_job_file_is_run_byte_for_byte(
     process: Process, target: Path, tmp_path: Path
 ) -> None:
     text = (
-        "; mine\n[global]\nioengine=libaio\ndirect=1\nsize=8M\nruntime=1\ntime_based\n"
+        "; mine\n[global]\nioengine=libaio\ndirect=1\nsize=8M\nruntime=300ms\ntime_based\n"
         "[first]\nrw=randread\nbs=8k\niodepth=4\n[second]\nstonewall\nrw=randwrite\nbs=16k\n"
     )
     (tmp_path / "mine.fio").write_text(text)
@@ -206,7 +206,7 @@ def test_workloads_of_unlike_sizes_share_the_files_and_none_is_truncated(
 ) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text(
-        f"targets: [dir:{target}]\nrepeats: 2\ndefaults: {{runtime: 1s}}\nworkloads:\n"
+        f"targets: [dir:{target}]\nrepeats: 2\ndefaults: {{runtime: 300ms}}\nworkloads:\n"
         "  - {name: small, pattern: randwrite, size: 4M, numjobs: 2}\n"
         "  - {name: large, pattern: read, size: 16M}\n"
     )
@@ -229,7 +229,7 @@ def test_kill_9_in_the_middle_of_a_trial_leaves_no_load_and_resumes(
     target: Path,
     tmp_path: Path,
 ) -> None:
-    child = started("run", *quick(target, "2s"))
+    child = started("run", *quick(target, "1s"))
     trials = tmp_path / "runs"
     wait_for(lambda: list(trials.glob("*/trials/*/trial.json")))
     wait_for(lambda: fio_processes(target))
@@ -274,7 +274,7 @@ def test_a_group_that_is_killed_while_an_engine_is_tried_leaves_no_process(
     target: Path, tmp_path: Path
 ) -> None:
     """A worker process of fio would wait for ever for the start sign of its dead parent."""
-    for _ in range(5):
+    for _ in range(3):
         child = subprocess.Popen(
             command("run", *quick(target, "1s")),
             stdout=DEVNULL,
@@ -432,7 +432,7 @@ def test_an_archive_whose_disk_fills_up_says_so_and_resumes_when_there_is_room(
     subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=64k"], capture_output=True)
     os.truncate(filler, filler.stat().st_size - (8 << 20) - (400 << 10))
     runs = ("--runs", mounted / "runs")
-    ended = process("run", *quick(target, "1s"), "--repeats", "4", *runs)
+    ended = process("run", *quick(target, "300ms"), "--repeats", "4", *runs)
     assert ended.status == 3, ended.err
     assert "error[archive-unwritable]" in ended.err
     assert "leadline run --resume" in ended.err
@@ -451,7 +451,7 @@ def test_a_target_that_disappears_in_the_middle_of_a_run(
     target: Path,
     tmp_path: Path,
 ) -> None:
-    child = started("run", *quick(target, "2s"))
+    child = started("run", *quick(target, "1s"))
     wait_for(lambda: list((tmp_path / "runs").glob("*/trials/*/trial.json")))
     shutil.rmtree(target)
     _, err = child.communicate(timeout=60)
@@ -532,7 +532,8 @@ def test_the_queue_depth_asked_for_is_reached(
     process: Process, target: Path, tmp_path: Path
 ) -> None:
     ended = process(
-        "run", "--target", f"dir:{target}", "--profile", "four-corners", *SHORT, "--format", "json"
+        *("run", "--target", f"dir:{target}", "--profile", "four-corners", *SHORT),
+        *("--runtime", "1s", "--format", "json"),
     )
     assert ended.status in (0, 1), ended.err
     codes = {finding["code"] for finding in json.loads(ended.out)["findings"]}

@@ -121,6 +121,7 @@ def test_each_state_is_in_effect_during_its_trials_and_restored(
     assert "high_client_ops" in shown.out, shown.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "code"),
     [

@@ -69,7 +69,7 @@ def test_a_decided_run_ends_early_with_the_verdicts_of_the_full_plan(
     targets = ", ".join(f"{{name: {name}, target: 'dir:{tmp_path}/{name}'}}" for name in RATES)
     plan = tmp_path / "plan.yaml"
     plan.write_text(
-        f"targets: [{targets}]\nrepeats: 2\ndefaults: {{runtime: 1s, size: 16M}}\n"
+        f"targets: [{targets}]\nrepeats: 2\ndefaults: {{runtime: 500ms, size: 4M}}\n"
         f"workloads:{WORKLOADS}"
     )
     ended = process("run", plan, "--until-decided", PATH=limited)
@@ -85,7 +85,7 @@ def test_a_decided_run_ends_early_with_the_verdicts_of_the_full_plan(
     assert verified(run).problems == ()
     early = verdicts(process("compare", "fast", "slow", "--by", "target", "--format", "json"))
 
-    ended = process("run", plan, "--repeats", "4", PATH=limited)
+    ended = process("run", plan, "--repeats", "3", PATH=limited)
     assert "error[" not in ended.err, ended.err
     full = verdicts(process("compare", "fast", "slow", "--by", "target", "--format", "json"))
     assert early == full == {("randread-4k", "read"): "worse", ("randwrite-4k", "write"): "worse"}
