@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import leadline
+from leadline.targets import base
 
 REST_S = 0.2
 _REQUEST_BYTES = 1 << 20
@@ -125,7 +126,6 @@ class Forked:
 
 def _serve(calls: socket.socket) -> None:
     """Fork for each call, until standard input ends, as it does where the caller is killed."""
-    base = importlib.import_module("leadline.targets.base")
     base.SETTLE_S = REST_S  # before anything imports it by name
     for module in pkgutil.walk_packages(leadline.__path__, "leadline."):
         if not module.name.endswith("__main__"):
@@ -137,7 +137,8 @@ def _serve(calls: socket.socket) -> None:
     running: dict[int, tuple[int, socket.socket]] = {}
     while True:
         callers = {caller: pid for pid, caller in running.values()}
-        ready, _, _ = select.select([0, calls, *running, *callers], [], [])
+        awaited: list[Any] = [0, calls, *running, *callers]
+        ready, _, _ = select.select(awaited, [], [])
         gone = set(callers) if 0 in ready else callers.keys() & set(ready)
         for caller in gone:
             os.kill(callers[caller], signal.SIGKILL)
