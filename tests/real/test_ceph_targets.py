@@ -385,8 +385,6 @@ def test_a_cluster_with_keys_and_encryption_is_measured_by_its_conf_and_keyring(
         "authentication: true\nencryption: true\nstore: memstore\nosd_size: 1G\n"
         "pools: [rep3, cephfs-rep3]\n"
     )
-    job = tmp_path / "job.yaml"
-    job.write_text("targets: []\nworkloads: [{name: m, pattern: randrw, block_size: 4k}]\n")
     with tempfile.TemporaryDirectory(prefix="ll-keys-") as labs:
         up = process("lab", "up", "keys", description, "--format", "json", LEADLINE_LABS=labs)
         assert up.status == 0, up.err
@@ -396,7 +394,7 @@ def test_a_cluster_with_keys_and_encryption_is_measured_by_its_conf_and_keyring(
             def run(keyring: Path, target: str) -> subprocess.CompletedProcess[str]:
                 """As a client in the cluster's network, which knows of no lab."""
                 ask = ("--target", target, "--ceph-conf", lab["conf"], "--keyring", keyring)
-                call = command("run", job, *ask, *SHORT, "--quiet")
+                call = command("run", *ask, "--profile", "quick", *SHORT, "--quiet")
                 namespace = f"--net={lab['zones'][0]['namespace']}"
                 return subprocess.run(
                     ["nsenter", namespace, "--", *call],

@@ -58,7 +58,7 @@ def test_a_run_without_settings_is_refused(tmp_path: Path) -> None:
     assert "tried no settings" in raised.value.fact
 
 
-@pytest.mark.parametrize("drift", [0.0, 0.3])
+@pytest.mark.parametrize("drift", [pytest.param(0.0, marks=pytest.mark.thorough), 0.3])
 def test_states_without_an_effect_have_no_verdict_of_a_change(plan: Plan, drift: float) -> None:
     """Of 60 runs with four states each, hardly any has a change anywhere: what blocks share, up to
     half of the rate, cancels."""

@@ -105,7 +105,9 @@ def test_every_changed_byte_of_a_manifest_is_found(stored: Path) -> None:
         assert not layout.seal_holds(one), at
 
 
-@pytest.mark.parametrize("archive", [pytest.param(RUN, marks=pytest.mark.thorough), IMPORT])
+@pytest.mark.parametrize(
+    "archive", [pytest.param(RUN, marks=[pytest.mark.thorough, pytest.mark.deep]), IMPORT]
+)
 def test_a_file_that_is_not_as_it_was_is_found(stored: Path, archive: str) -> None:
     """Two bytes changed, one removed, one added, all removed; the file removed and renamed."""
     root = stored / archive

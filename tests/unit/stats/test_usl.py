@@ -105,7 +105,11 @@ def test_no_other_way_finds_less_squares(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("trials", "resampling"),
-    [(1, Resampling.SCATTER), (3, Resampling.SCATTER), (6, Resampling.TRIALS)],
+    [
+        pytest.param(1, Resampling.SCATTER, marks=pytest.mark.thorough),
+        (3, Resampling.SCATTER),
+        (6, Resampling.TRIALS),
+    ],
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(
     trials: int, resampling: Resampling, monkeypatch: pytest.MonkeyPatch
