@@ -121,7 +121,12 @@ def test_a_stopped_trial_leaves_no_process_and_no_data(
     location: Location = folders(folder, 1) if remote else Folder(path=folder)
     stop = StopRequest()
     began = time.monotonic()
-    ended = engine.execute(job_of(engine, location, 60.0), trial, stop, lambda rate: stop.ask())
+
+    def ask_once(rate: Progress) -> None:
+        if not stop.requested:  # a second time, the program would be killed
+            stop.ask()
+
+    ended = engine.execute(job_of(engine, location, 60.0), trial, stop, ask_once)
     assert ended.status is TrialStatus.INTERRUPTED
     assert time.monotonic() - began < 30
     require_nothing_left(folder)
