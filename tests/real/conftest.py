@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,19 +39,24 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "leadline", *map(str, arguments)]
 
 
+def ended(words: Sequence[object], runs: Path, **variables: str) -> Ended:
+    """How a call ends that is waited for."""
+    done = subprocess.run(
+        list(map(str, words)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(runs) | variables,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.fixture
 def process(tmp_path: Path, forked_leadline: Path) -> Callable[..., Ended]:
     """Run `leadline ARGS` in a process of its own."""
 
     def call(*arguments: object, **variables: str) -> Ended:
-        done = subprocess.run(
-            [forked_leadline, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=environment(tmp_path / "runs") | variables,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return ended([forked_leadline, *arguments], tmp_path / "runs", **variables)
 
     return call
 

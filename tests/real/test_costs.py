@@ -24,7 +24,7 @@ from leadline.formats.watch_records import HostSample
 from leadline.lab.cluster import open_lab
 from leadline.lab.state import labs_folder
 from leadline.metrics import Metric
-from tests.real.conftest import Ended
+from tests.real.conftest import Ended, command, ended
 from tests.real.monitoring import exporters, prometheus, scraped
 from tests.real.ssh_hosts import SshHosts, short_folder
 
@@ -84,6 +84,16 @@ def known(lab: str) -> Iterator[dict[str, Any]]:
             yield {"ceph_conf": str(access.conf), "id": access.name}
         finally:
             assert libc.setns(own.fileno(), CLONE_NEWNET) == 0
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Process:
+    """Starts `leadline ARGS`: a fork would not be in the network that `known` joins."""
+
+    def call(*arguments: object, **variables: str) -> Ended:
+        return ended(command(*arguments), tmp_path / "runs", **variables)
+
+    return call
 
 
 def test_two_copies_cost_less_than_three(lab: str, tmp_path: Path, process: Process) -> None:
