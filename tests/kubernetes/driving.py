@@ -230,7 +230,7 @@ def everything(cluster: Cluster) -> dict[Key, str]:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         large = plural in _LARGE
         accept = _METADATA if large else "application/json"
-        for item in _asked(cluster, f"{root}/{plural}", accept)["items"]:
+        for item in _asked(cluster, f"{root}/{plural}", accept)["items"] or ():  # null: none
             place = item["metadata"]
             where, name = place.get("namespace", ""), place["name"]
             if where == _HELPERS[0] and name.startswith(_HELPERS[1]):

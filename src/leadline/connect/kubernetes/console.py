@@ -24,6 +24,7 @@ import httpx2
 from httpx2.websockets import HTTPXWSException, WebSocketUpgradeError
 from lightkube import AsyncClient, ConfigError
 from wsproto.events import BytesMessage, TextMessage
+from wsproto.utilities import LocalProtocolError
 
 from leadline import errors
 from leadline.connect.kubernetes.client import Connection, format_rule
@@ -240,9 +241,9 @@ class ConsoleLink:
         if socket is None or loop is None:
             return
         sent = asyncio.run_coroutine_threadsafe(socket.send_bytes(line), loop)
-        with contextlib.suppress(
-            HTTPXWSException, httpx2.HTTPError, OSError, TimeoutError, asyncio.CancelledError
-        ):
+        lost = (HTTPXWSException, httpx2.HTTPError, OSError, TimeoutError, asyncio.CancelledError)
+        # The last one: the connection is being closed.
+        with contextlib.suppress(*lost, LocalProtocolError):
             sent.result(timeout=_SEND_S)
 
     async def _hold(self) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection
 
 from leadline import errors
 from leadline.connect.kubernetes import console
@@ -18,6 +23,7 @@ from leadline.connect.kubernetes.console import (
     Answer,
     Beacon,
     Console,
+    ConsoleLink,
     ConsoleShell,
     Request,
     encode_payload,
@@ -151,6 +157,32 @@ def test_a_machine_that_is_gone_goes_before_a_lost_shell() -> None:
     link.losses = ["request"] * 10**6
     with pytest.raises(LeadlineError, match="the machine ended"):
         shell.run("x", bound_s=10)
+
+
+class _Closing:
+    """A websocket whose other end has begun to close it."""
+
+    async def send_bytes(self, line: bytes) -> None:
+        connection = Connection(ConnectionType.CLIENT)
+        connection.send(CloseConnection(1000))
+        connection.send(BytesMessage(data=line))
+
+
+def test_a_connection_that_is_being_closed_gives_no_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = ConsoleLink(Mock(), "here", "guest")
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    monkeypatch.setattr(link, "_loop", loop)
+    monkeypatch.setattr(link, "_socket", _Closing())
+    try:
+        assert link.ask("nonce", b"line", 0.05) is None
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def test_a_long_command_is_asked_about_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
