@@ -126,6 +126,7 @@ class Forked:
 
 def _serve(calls: socket.socket) -> None:
     """Fork for each call, until standard input ends, as it does where the caller is killed."""
+    calls.set_inheritable(False)
     base.SETTLE_S = REST_S  # before anything imports it by name
     for module in pkgutil.walk_packages(leadline.__path__, "leadline."):
         if not module.name.endswith("__main__"):
@@ -167,6 +168,7 @@ def _become(call: dict[str, Any], streams: list[int]) -> None:
     os.setsid()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
+        os.close(stream)  # or what is left running, such as a lab, would hold it
     os.environ.clear()
     os.environ.update(call["environment"])
     os.chdir(call["folder"])
