@@ -199,7 +199,7 @@ def test_an_outsiders_change_stays_and_ends_the_run(
     child = started("run", plan_file(tmp_path, lab, settings, workloads=[workload], repeats=2))
 
     def in_effect() -> bool:
-        """Whether a value was read back: before that, a foreign one is taken for that of the run."""
+        """Whether a value was read back. A foreign one before that is taken for the run's."""
         journals = tmp_path.glob("runs/*/settings.jsonl")
         return any('"applied"' in journal.read_text() for journal in journals)
 
