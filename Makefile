@@ -31,7 +31,7 @@ demo:
 
 test:
 	@scripts/setup.sh test
-	@scripts/in-parallel.sh '$(MAKE) --no-print-directory check test-code' '$(MAKE) --no-print-directory test-quick-real'
+	@scripts/in-parallel.sh '$(MAKE) --no-print-directory test-code' '$(MAKE) --no-print-directory check' '$(MAKE) --no-print-directory test-quick-real'
 
 # Processes that each collect their own part of the tests: the workers of pytest-xdist all collect all of
 # them, and all rewrite the assertions of every file of a fresh clone. The first two compute. The third

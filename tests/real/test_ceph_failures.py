@@ -234,7 +234,7 @@ def while_running(
     folder: Path,
     pool: str,
     runtime: str,
-    break_it: Callable[[], None],
+    break_it: Callable[[], object],
     more: str = "",
 ) -> Ended:
     """A run of one trial during which something breaks."""
@@ -251,6 +251,28 @@ def while_running(
         thread.join(300)
     assert ended, "the run came to an end"
     return ended[0]
+
+
+def taken_over(
+    drill: Drill,
+    folder: Path,
+    target: str,
+    program: str,
+    standby: str,
+    standbys: tuple[str, str],
+    fail: tuple[str, dict[str, str]],
+) -> None:
+    """Start a standby and let the active daemon fail by a command during a trial, which completes.
+    `standbys`: where the cluster's status counts them."""
+    drill.cluster.start(program, "-i", standby)
+    part, count = standbys
+    command, arguments = fail
+    with drill.cluster.connect() as cluster:
+        wait_for(lambda: cluster.mon_json("status")[part][count] == 1, 60)
+        ended = while_running(
+            drill, folder, target, "12s", lambda: cluster.mon(command, **arguments), PATIENT
+        )
+    assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], ended.err
 
 
 class TestDaemons:
@@ -360,16 +382,9 @@ class TestDaemons:
     def test_a_standby_of_the_manager_that_takes_over_is_in_the_findings(
         self, drill: Drill, tmp_path: Path
     ) -> None:
-        drill.cluster.start("ceph-mgr", "-i", "y")
-        with drill.cluster.connect() as cluster:
-            wait_for(lambda: cluster.mon_json("status")["mgrmap"]["num_standbys"] == 1, 60)
-
-            def fail() -> None:
-                cluster.mon("mgr fail", who="x")
-
-            ended = while_running(drill, tmp_path, "rbd:rep3", "12s", fail, PATIENT)
-        assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], (
-            ended.err
+        standbys = ("mgrmap", "num_standbys")
+        taken_over(
+            drill, tmp_path, "rbd:rep3", "ceph-mgr", "y", standbys, ("mgr fail", {"who": "x"})
         )
         # It starts again by itself, between two samples or later.
         messages = [item.message for item in drill.findings()]
@@ -411,17 +426,8 @@ class TestFileSystem:
     def test_a_standby_mds_that_takes_over_is_in_the_findings(
         self, drill: Drill, tmp_path: Path
     ) -> None:
-        drill.cluster.start("ceph-mds", "-i", "b")
-        with drill.cluster.connect() as cluster:
-            wait_for(lambda: cluster.mon_json("status")["fsmap"]["up:standby"] == 1, 60)
-
-            def fail() -> None:
-                cluster.mon("mds fail", role_or_gid="a")
-
-            ended = while_running(drill, tmp_path, "cephfs:cephfs-rep3", "12s", fail, PATIENT)
-        assert [trial.record.status for trial in drill.run.trials] == [TrialStatus.COMPLETED], (
-            ended.err
-        )
+        standbys, fail = ("fsmap", "up:standby"), ("mds fail", {"role_or_gid": "a"})
+        taken_over(drill, tmp_path, "cephfs:cephfs-rep3", "ceph-mds", "b", standbys, fail)
         assert drill.severity_of("MDS rank 0 mds.a up:active") is Severity.WARNING
         assert drill.run.left_behind == ()
 

@@ -165,6 +165,11 @@ def test_a_folder_that_another_user_exchanges_redirects_no_write(
     precious.write_bytes(content)
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN.format(parent=parent, clients=clients))
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    for job in range(8):
+        for name in (f"leadline.{job}.dat", f"leadline.c2{job}.dat", f"leadline.c2.{job}.dat"):
+            (planted / name).symlink_to(precious)
     runs = tmp_path / "runs"
     command = [sys.executable, "-m", "leadline", "run", str(plan), "--runs", str(runs)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -172,12 +177,9 @@ def test_a_folder_that_another_user_exchanges_redirects_no_write(
     while not found and run.poll() is None:
         found = [path for path in parent.iterdir() if (path / ".leadline-owner").exists()]
     assert found, run.communicate()[0]
+    shutil.copy(found[0] / ".leadline-owner", planted)
     found[0].rename(moved)
-    found[0].mkdir()
-    shutil.copy(moved / ".leadline-owner", found[0])
-    for job in range(8):
-        for name in (f"leadline.{job}.dat", f"leadline.c2{job}.dat", f"leadline.c2.{job}.dat"):
-            (found[0] / name).symlink_to(precious)
+    planted.rename(found[0])
     said = run.communicate()[0].decode()
     assert "Traceback" not in said
     assert precious.read_bytes() == content, "a file of root was written"

@@ -79,13 +79,19 @@ def _pool(
         applications=tuple(name for name, _ in node["application_metadata"].items()),
         cephfs_role=role,
         filesystem=filesystem,
-        stored_bytes=stats["stored"].count if stats else None,
-        used_bytes=stats["bytes_used"].count if stats else None,
-        objects=stats["objects"].count if stats else None,
+        stored_bytes=_statistic(stats["stored"]) if stats else None,
+        used_bytes=_statistic(stats["bytes_used"]) if stats else None,
+        objects=_statistic(stats["objects"]) if stats else None,
         full=bool(flags & {"full", "full_quota"}),
         near_full="nearfull" in flags,
         quota_bytes=node.count_or("quota_max_bytes", 0),
     )
+
+
+def _statistic(node: Node) -> int | None:
+    """Ceph adds up changes as OSDs report them. For a moment a sum may be below zero (-38 bytes
+    were seen), and is unknown."""
+    return node.integer if node.integer >= 0 else None
 
 
 def _erasure(node: Node, profiles: Node | None) -> ErasureCode:

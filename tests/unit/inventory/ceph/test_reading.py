@@ -186,6 +186,16 @@ def test_without_optional_dumps_nothing_is_invented(multi_az: Dumps) -> None:
         assert pool.rule is pool.stored_bytes is pool.objects is None
 
 
+def test_a_sum_below_zero_is_unknown(multi_az: Dumps) -> None:
+    def change(df: Any) -> None:
+        df["pools"][0]["stats"].update(stored=-38)
+
+    whole = cluster_inventory(multi_az).pools
+    pools = cluster_inventory(changed(multi_az, "df_detail.json", change)).pools
+    assert [pool.stored_bytes for pool in pools].count(None) == 1
+    assert [pool.objects for pool in pools] == [pool.objects for pool in whole]
+
+
 def test_rules_are_found_in_either_dump(multi_az: Dumps) -> None:
     rules = json.dumps(json.loads(multi_az["osd_crush_dump.json"])["rules"]).encode()
     del multi_az["osd_crush_dump.json"]
