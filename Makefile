@@ -34,13 +34,13 @@ test:
 	@scripts/in-parallel.sh '$(MAKE) --no-print-directory test-code' '$(MAKE) --no-print-directory check' '$(MAKE) --no-print-directory test-quick-real'
 
 # Processes that each collect their own part of the tests: the workers of pytest-xdist all collect all of
-# them, and all rewrite the assertions of every file of a fresh clone. The first two compute. The third
-# mostly waits, for programs and the browser.
+# them, and all rewrite the assertions of every file of a fresh clone. The first two compute. The others
+# mostly wait, for programs and the browser.
 CODE = uv run --frozen pytest -m "not slow and not thorough"
 WAITING = tests/unit/engines tests/unit/runner tests/unit/connect tests/unit/probes
 
 test-code:
-	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden $(WAITING:%=--ignore=%)' '$(CODE) tests/cli tests/docs tests/architecture' '$(CODE) $(WAITING) tests/contract tests/browser'
+	@scripts/in-parallel.sh '$(CODE) tests/unit tests/golden $(WAITING:%=--ignore=%)' '$(CODE) tests/cli tests/docs tests/architecture' '$(CODE) $(WAITING)' '$(CODE) tests/contract tests/browser'
 
 test-quick-real:
 	scripts/test-real.sh -m "not slow and not thorough and not deep" tests/real
@@ -56,7 +56,7 @@ test-thorough:
 # Those that need no cluster. The other slow tests are those of `test-ceph`.
 WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \
 	$(patsubst %,tests/real/test_%.py,device_safety fleet fleet_hosts guard hosts hosts_run hung_mount \
-	lab_network run stacks sweep zfs_stream),$(SLOW))
+	lab_network programs run stacks stop_when_decided sweep zfs_stream),$(SLOW))
 
 test-slow:
 	@scripts/setup.sh test

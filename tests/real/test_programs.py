@@ -222,6 +222,7 @@ def test_a_folder_that_postgres_cannot_reach_is_refused_with_the_reason(
     assert list(closed.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_run_is_verified_from_its_raw_output_and_has_no_false_finding(
     folder: Path, tmp_path: Path, leadline: Callable[..., Said]
 ) -> None:

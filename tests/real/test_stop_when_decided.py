@@ -61,6 +61,7 @@ def verdicts(said: Ended) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.slow
 def test_a_decided_run_ends_early_with_the_verdicts_of_the_full_plan(
     process: Process, limited: str, tmp_path: Path
 ) -> None:
