@@ -113,67 +113,90 @@ for pair in ceph-mon:ceph-mon ceph-mgr:ceph-mgr ceph-osd:ceph-osd ceph-mds:ceph-
 done
 [ -e /usr/include/stdio.h ] || wanted+=(libc6-dev)
 
-if [ ${#missing[@]} -gt 0 ]; then
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        fail "this machine lacks: ${missing[*]}" \
-            "as root: apt-get install ${missing[*]}   (or the packages of these names in your distribution)"
-    fi
-    say "installing ${missing[*]}"
-    case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
-    case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
-    case " ${missing[*]} " in *" prometheus"*) no_services prometheus.service \
-        prometheus-node-exporter.service prometheus-process-exporter.service ;; esac
-    case " ${missing[*]} " in *" postgresql "*) no_database ;; esac
+lists() { # of the packages that can be installed
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq >&2 || fail "the package lists cannot be downloaded" "check the network and the apt sources"
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-        fail "apt-get install ${missing[*]} failed" "run it by hand and read its output"
+    [ -n "${have_lists:-}" ] || apt-get update -qq >&2 || return
+    have_lists=yes
+}
+
+install_packages() {
+    if [ ${#missing[@]} -gt 0 ]; then
+        if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+            fail "this machine lacks: ${missing[*]}" \
+                "as root: apt-get install ${missing[*]}   (or the packages of these names in your distribution)"
+        fi
+        say "installing ${missing[*]}"
+        case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
+        case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
+        case " ${missing[*]} " in *" prometheus"*) no_services prometheus.service \
+            prometheus-node-exporter.service prometheus-process-exporter.service ;; esac
+        case " ${missing[*]} " in *" postgresql "*) no_database ;; esac
+        lists || fail "the package lists cannot be downloaded" "check the network and the apt sources"
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+            fail "apt-get install ${missing[*]} failed" "run it by hand and read its output"
+    fi
+
+    if [ ${#wanted[@]} -gt 0 ]; then
+        if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+            say "installing ${wanted[*]} (some 80 MB, for the lab)"
+            lists || true
+            apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null || lab_lacks="they cannot be installed"
+        else
+            lab_lacks="installing them needs root and apt"
+        fi
+        if [ -n "${lab_lacks:-}" ]; then
+            say "no lab without ${wanted[*]}: $lab_lacks"
+            [ "$purpose" != test ] || fail "the tests need a real Ceph cluster" \
+                "as root: apt-get install ${wanted[*]}"
+        fi
+    fi
+}
+
+make_environment() {
     find_python
     [ -n "$python" ] || fail "there is no Python 3.11 or newer" "install one; Debian 12 has it as python3"
-fi
-
-if [ ${#wanted[@]} -gt 0 ]; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        say "installing ${wanted[*]} (some 80 MB, for the lab)"
-        export DEBIAN_FRONTEND=noninteractive
-        apt-get update -qq >&2 || true
-        apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null || lab_lacks="they cannot be installed"
-    else
-        lab_lacks="installing them needs root and apt"
+    if [ -z "$uv" ]; then
+        say "installing uv"
+        "$python" -m venv .tools
+        # The version and checksums of uv.lock: `uv export --frozen --only-group setup --no-header`.
+        .tools/bin/pip install --quiet --disable-pip-version-check --require-hashes -r scripts/uv.txt ||
+            fail "uv cannot be installed" "check the network and the configuration of pip"
+        uv=.tools/bin/uv
     fi
-    if [ -n "${lab_lacks:-}" ]; then
-        say "no lab without ${wanted[*]}: $lab_lacks"
-        [ "$purpose" != test ] || fail "the tests need a real Ceph cluster" \
-            "as root: apt-get install ${wanted[*]}"
+    # make adds folders to its PATH that a shell of the user does not have.
+    user_path=${LEADLINE_USER_PATH:-$PATH}
+    if ! (PATH=$user_path && command -v uv >/dev/null); then
+        # The README continues with `uv run leadline ...`, so a shell must find uv.
+        if [ "$(id -u)" = 0 ]; then bin=/usr/local/bin; else bin=$HOME/.local/bin; fi
+        mkdir -p "$bin"
+        [ -e "$bin/uv" ] || ln -sf "$PWD/.tools/bin/uv" "$bin/uv" # -f: the link of a removed checkout
+        case ":$user_path:" in
+            *":$bin:"*) ;;
+            *) say "uv is in $bin; add it to your PATH" ;;
+        esac
+        hash -r
     fi
-fi
 
-if [ -z "$uv" ]; then
-    say "installing uv"
-    "$python" -m venv .tools
-    # The version and checksums of uv.lock: `uv export --frozen --only-group setup --no-header`.
-    .tools/bin/pip install --quiet --disable-pip-version-check --require-hashes -r scripts/uv.txt ||
-        fail "uv cannot be installed" "check the network and the configuration of pip"
-    uv=.tools/bin/uv
-fi
-# make adds folders to its PATH that a shell of the user does not have.
-user_path=${LEADLINE_USER_PATH:-$PATH}
-if ! (PATH=$user_path && command -v uv >/dev/null); then
-    # The README continues with `uv run leadline ...`, so a shell must find uv.
-    if [ "$(id -u)" = 0 ]; then bin=/usr/local/bin; else bin=$HOME/.local/bin; fi
-    mkdir -p "$bin"
-    [ -e "$bin/uv" ] || ln -sf "$PWD/.tools/bin/uv" "$bin/uv" # -f: the link of a removed checkout
-    case ":$user_path:" in
-        *":$bin:"*) ;;
-        *) say "uv is in $bin; add it to your PATH" ;;
-    esac
-    hash -r
-fi
+    # Use the certificates of the system, because a company network may have its own. The second name is
+    # for an older uv.
+    export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
+    UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode --python "${python:-python3}" ||
+        fail "the Python environment cannot be created" "run '$uv sync --frozen' and read its output"
+    # uv compiles packages only; processes that start at the same time would each compile these.
+    "${python:-python3}" -m compileall -q src
+}
 
-# Use the certificates of the system, because a company network may have its own. The second name is
-# for an older uv.
-export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
-UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode --python "${python:-python3}" ||
-    fail "the Python environment cannot be created" "run '$uv sync --frozen' and read its output"
-# uv compiles packages only; processes that start at the same time would each compile these.
-"${python:-python3}" -m compileall -q src
+can_start() { # is there what the environment is made with?
+    [[ " ${missing[*]} " != *" ca-certificates "* ]] && [ -n "$python" ] &&
+        { [ -n "$uv" ] || "$python" -c 'import ensurepip, venv' 2>/dev/null; }
+}
+
+if can_start; then # at once: the one mostly waits for the network, the other for the disk
+    (install_packages) &
+    trap 'wait || true' EXIT # a package is installed to its end
+    make_environment
+    wait $!
+else
+    install_packages
+    make_environment
+fi

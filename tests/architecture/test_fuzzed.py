@@ -6,6 +6,8 @@ import ast
 import functools
 from pathlib import Path
 
+import pytest
+
 from fuzz.targets import TARGETS
 from leadline.formats.importer import _MODULES, KINDS
 
@@ -63,6 +65,7 @@ def test_every_reader_of_files_has_a_target() -> None:
     assert set(READERS.values()) <= set(TARGETS)
 
 
+@pytest.mark.thorough
 def test_every_parser_of_a_format_is_reached() -> None:
     """Modules of `formats` that a fuzz target imports, or a module that one imports."""
     modules = {name(path): path for path in SOURCE.rglob("*.py")}

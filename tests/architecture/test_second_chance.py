@@ -14,6 +14,8 @@ TESTS = """\
 from pathlib import Path
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 LEFT = Path({left!r})
 
 @pytest.mark.parametrize("number", range({failing}))

@@ -207,6 +207,7 @@ def _found_in_source() -> dict[str, int]:
     }
 
 
+@pytest.mark.thorough
 def test_no_order_of_a_set_shows() -> None:
     # Searches for garbage in a million new objects would take most of the time.
     gc.disable()

@@ -82,7 +82,7 @@ def test_a_browser_is_needed_before_anything_is_computed(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("verb", ["report", "rank"])
+@pytest.mark.parametrize("verb", ["rank", pytest.param("report", marks=pytest.mark.thorough)])
 def test_a_pdf_and_a_picture(leadline: Leadline, tmp_path: Path, verb: str) -> None:
     for ending, begin in (("pdf", b"%PDF-"), ("png", b"\x89PNG")):
         path = tmp_path / f"a.{ending}"

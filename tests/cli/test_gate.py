@@ -99,6 +99,7 @@ def test_the_same_answer_in_every_format(leadline: Leadline, policy: Path) -> No
     assert "Fail: of 4 limits, 1 exceeded." in said("text")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("runs")
 def test_the_self_test_has_its_own_status(leadline: Leadline, policy: Path) -> None:
     told = answer(gate(leadline, policy, "old", "new", "--self-test", "--format", "json"), 0)

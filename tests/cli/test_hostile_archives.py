@@ -23,6 +23,8 @@ from leadline.report.page_check import read_page
 from tests.cli.conftest import Leadline
 from tests.conftest import RECORDED, Said, every
 
+pytestmark = pytest.mark.thorough
+
 SECRET = "outside-7431"
 # What no answer may hold: a terminal would obey it, or a browser.
 ESCAPE = "\x1b[31mred"

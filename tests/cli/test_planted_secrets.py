@@ -34,6 +34,8 @@ from tests.unit.inventory.kubernetes.conftest import CLUSTERS
 from tests.unit.inventory.kubernetes.conftest import NAMES as KUBERNETES
 from tests.unit.probes.test_ceph import Cluster as CephDouble
 
+pytestmark = pytest.mark.thorough
+
 CEPH = ("ceph-multi-az", "ceph-single-az", "ceph-autoscaler-on")
 OPTIONS = (
     "rgw_keystone_admin_password", "rgw_opa_token", "rgw_crypt_s3_kms_encryption_keys",

@@ -344,6 +344,7 @@ def test_folders_that_cannot_be_written(
     assert public.read_text() == "a file"
 
 
+@pytest.mark.thorough
 def test_hostile_and_long_names(
     leadline: Leadline, archives: Path, tmp_path: Path, public: Path
 ) -> None:

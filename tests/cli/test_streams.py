@@ -170,6 +170,7 @@ for words in sys.argv[1:]:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "locale",
     [
@@ -219,6 +220,7 @@ def test_a_reader_that_goes_away_is_no_error(runs_of_two_targets: Path, verb: st
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.thorough
 def test_closed_streams_are_no_error(runs_of_two_targets: Path) -> None:
     assert shell("leadline show >&- 2>&-", runs_of_two_targets).returncode == 0
     (run,) = list_runs(runs_of_two_targets)

@@ -100,7 +100,7 @@ def test_a_nightly_job(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyP
     del plan["profile"]
     plan["repeats"] = 4
     sync = {"pattern": "write", "block_size": "4k", "fsync": 1, "direct": False, "size": "16M"}
-    # psync: io_uring gives each fsync to a thread of the kernel, which costs memory more than a disk.
+    # psync: io_uring gives each fsync to a thread of the kernel, which costs more than memory does.
     sync["engine"] = "psync"
     plan["workloads"] = [{"name": "log", "runtime": "1s", "ramp": "0s", **sync}]
 
@@ -111,8 +111,8 @@ def test_a_nightly_job(tmp_path: Path, memory: Path, monkeypatch: pytest.MonkeyP
             target["target"] = f"dir:{folder}"
         (tmp_path / "nightly.yaml").write_text(yaml.safe_dump(plan))
 
-    # Between the two: on a machine with much other work a rate in memory falls by 60 %, and the disk
-    # has less than 5 % of it.
+    # Between the two: with much other work on the machine a rate in memory falls by 60 %, and the
+    # disk has less than 5 % of it.
     policy = {"between_runs": "15%", "confirm": True, "rules": [{"limit": "write iops < -85%"}]}
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
     summary = tmp_path / "summary.md"

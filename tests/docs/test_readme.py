@@ -68,6 +68,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
         assert done.returncode == STATUS.get(line, 0), f"{line}: {done.stderr}"
 
 
+@pytest.mark.slow
 def test_the_section_on_pools_prints_what_it_shows(tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     section = TOUR.read_text("utf-8").partition("## Which pool")[2]

@@ -58,6 +58,7 @@ def test_a_run_without_settings_is_refused(tmp_path: Path) -> None:
     assert "tried no settings" in raised.value.fact
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("drift", [pytest.param(0.0, marks=pytest.mark.thorough), 0.3])
 def test_states_without_an_effect_have_no_verdict_of_a_change(plan: Plan, drift: float) -> None:
     """Of 60 runs with four states each, hardly any has a change anywhere: what blocks share, up to
@@ -73,6 +74,7 @@ def test_states_without_an_effect_have_no_verdict_of_a_change(plan: Plan, drift:
     assert recommended <= 3
 
 
+@pytest.mark.thorough
 def test_cells_that_share_what_happened_in_their_part_of_a_block(plan: Plan) -> None:
     """The mean of four cells is no better known than one cell where all noise is shared."""
     covered = changed = 0

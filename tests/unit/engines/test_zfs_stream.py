@@ -198,6 +198,7 @@ class FarShell(LocalShell):
     own_command = command
 
 
+@pytest.mark.thorough
 def test_streams_at_the_same_time_have_datasets_of_their_own(machine: Machine) -> None:
     data = bytes(reversed(range(256))) * (SIZE >> 8)
     (machine.root / "source" / "leadline.1.dat").write_bytes(data)
@@ -228,6 +229,7 @@ def test_of_several_streams_each_needs_its_data(machine: Machine) -> None:
     assert execution.problem.code == "prefill-failed"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("via", Transport)
 def test_another_host_receives_and_is_compared_there(machine: Machine, via: Transport) -> None:
     wanted = ReceiveOn(host="far", dataset="pool", via=via, port=0, buffer_bytes=1 << 20)
@@ -335,6 +337,7 @@ def test_what_was_not_laid_out_is_not_measured(machine: Machine) -> None:
     assert machine.left == []
 
 
+@pytest.mark.thorough
 def test_asked_to_stop_it_ends_the_stream_and_removes_it(machine: Machine) -> None:
     stop = StopRequest()
     threading.Timer(1.0, stop.ask).start()
@@ -345,6 +348,7 @@ def test_asked_to_stop_it_ends_the_stream_and_removes_it(machine: Machine) -> No
     assert machine.left == []
 
 
+@pytest.mark.thorough
 def test_what_does_not_end_is_hung(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zfs_stream, "_HUNG_S", 60.0)  # this machine may be busy, and is not hung
     execution = machine.with_zfs("endless").execute(bound_s=1.0)

@@ -20,6 +20,8 @@ from leadline.formats.importer import KINDS, Importer, Result, importer
 from leadline.formats.result import EngineOutput, FormatError, NoteKind
 from tests.conftest import every
 
+pytestmark = pytest.mark.thorough
+
 MIB = 1 << 20
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

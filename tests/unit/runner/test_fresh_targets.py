@@ -109,6 +109,7 @@ def test_a_lasting_target_beside_it_is_laid_out_once(run: Run) -> None:
     assert [name for name in names if "target-2" in name] == ["001-target-2"]
 
 
+@pytest.mark.slow
 def test_without_prefill_it_is_renewed_and_not_laid_out(run: Run) -> None:
     outcome, writer, targets = run(FreshFolder, prefill=False)
     (target,) = targets.values()
@@ -172,6 +173,7 @@ def test_a_trial_whose_runner_is_lost_is_repeated_with_new_data(run: Run) -> Non
     assert outcome.records[1].extent.written_bytes == 1 << 20
 
 
+@pytest.mark.slow
 def test_a_runner_that_cannot_be_made_anew_leaves_a_failed_trial(run: Run) -> None:
     outcome, _, targets = run(HopelessFolder)
     statuses = [one.status for one in outcome.records]

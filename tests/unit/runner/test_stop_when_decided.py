@@ -209,6 +209,7 @@ def test_a_run_without_its_last_look_is_not_whole(ended: Run) -> None:
 
 
 # Stopped after so many trials.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "most", [5, 17, *(pytest.param(most, marks=pytest.mark.thorough) for most in (12, 14))]
 )
@@ -281,6 +282,7 @@ def test_nothing_is_acquired_where_only_the_last_look_is_missing(tmp_path: Path)
     assert (tmp_path / "run" / layout.CREATED).read_bytes() == journal
 
 
+@pytest.mark.thorough
 def test_a_rate_that_the_plan_will_hardly_decide_is_given_up(tmp_path: Path) -> None:
     outcome, _ = run_plan(written(tmp_path, "max_repeats: 6"), Scattering())
     assert outcome.status is RunStatus.COMPLETE

@@ -30,6 +30,7 @@ def test_what_all_cells_share_does_not_average_out() -> None:
     assert shared.error == pytest.approx(0.07, rel=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("cells", [3, 8, 40])
 @pytest.mark.parametrize("spread", [0.0, 0.1])
 @pytest.mark.parametrize("between", [0.0, 0.05])

@@ -78,6 +78,7 @@ def percent(count: int, rounds: int) -> str:
     return f"{100 * count / rounds:.0f} %"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("curve", CURVES)
 def test_a_headline_is_seldom_wrong(curve: str) -> None:
     for trials in (1, 3):
