@@ -55,8 +55,8 @@ test-thorough:
 
 # Those that need no cluster. The other slow tests are those of `test-ceph`.
 WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \
-	$(patsubst %,tests/real/test_%.py,device_safety fleet fleet_hosts guard hosts hosts_run hung_mount \
-	lab_network programs run stacks stop_when_decided sweep zfs_stream),$(SLOW))
+	$(patsubst %,tests/real/test_%.py,clock_steps device_safety fleet fleet_hosts guard hosts hosts_run hung_mount \
+	lab_network programs run shared_host stacks stop_when_decided sweep zfs_stream),$(SLOW))
 
 test-slow:
 	@scripts/setup.sh test

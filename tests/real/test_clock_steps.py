@@ -144,6 +144,7 @@ def test_a_run_completes_with_a_clock_that_steps(tmp_path: Path, clock: Clock) -
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_a_month_before_it_began(tmp_path: Path, clock: Clock) -> None:
     target, said = tmp_path / "target", tmp_path / "said"
     target.mkdir()
@@ -173,6 +174,7 @@ def test_a_killed_run_is_resumed_a_month_before_it_began(tmp_path: Path, clock: 
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_import_and_list_need_no_order_of_times(tmp_path: Path, clock: Clock) -> None:
     """An older archive may have the later time."""
     file = tmp_path / "fio.json"

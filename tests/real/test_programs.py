@@ -114,6 +114,7 @@ def test_volumes_of_pods_run_at_the_same_time(
     require_nothing_left(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remote", [False, True])
 def test_a_stopped_trial_leaves_no_process_and_no_data(
     engine: ProgramEngine, folder: Path, trial: Path, *, remote: bool

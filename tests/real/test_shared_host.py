@@ -152,6 +152,7 @@ workloads:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [1, 2])
 def test_a_folder_that_another_user_exchanges_redirects_no_write(
     clients: int, tmp_path: Path
