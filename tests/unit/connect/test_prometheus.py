@@ -30,7 +30,7 @@ def double(running: PrometheusDouble) -> PrometheusDouble:
 
 def ask(double: PrometheusDouble, **keys: Any) -> list[float]:
     server = PrometheusServer(url=double.url, **keys)
-    samples = query_prometheus(server, 'max by (volume) (x{a="b"})', timeout_s=2)
+    samples = query_prometheus(server, 'max by (volume) (x{a="b"})', timeout_s=60)
     return [sample.value for sample in samples]
 
 

@@ -95,7 +95,7 @@ class ApiDouble:
 
     def connection(self, folder: Path, patience_s: float = 5.0, **user: object) -> Connection:
         access = KubernetesAccess(kubeconfig=self.kubeconfig(folder, **user))
-        return Connection(access, timeout_s=5, patience_s=patience_s)
+        return Connection(access, timeout_s=30, patience_s=patience_s)
 
 
 def certificate(folder: Path) -> tuple[str, str]:
