@@ -121,10 +121,6 @@ lists() { # of the packages that can be installed
 
 install_packages() {
     if [ ${#missing[@]} -gt 0 ]; then
-        if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-            fail "this machine lacks: ${missing[*]}" \
-                "as root: apt-get install ${missing[*]}   (or the packages of these names in your distribution)"
-        fi
         say "installing ${missing[*]}"
         case " ${missing[*]} " in *" openssh-server "*) no_services ssh.service ssh.socket ;; esac
         case " ${missing[*]} " in *" zfs-fuse "*) no_services zfs-fuse.service ;; esac
@@ -185,6 +181,11 @@ make_environment() {
     # uv compiles packages only; processes that start at the same time would each compile these.
     "${python:-python3}" -m compileall -q src
 }
+
+if [ ${#missing[@]} -gt 0 ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; }; then
+    fail "this machine lacks: ${missing[*]}" \
+        "as root: apt-get install ${missing[*]}   (or the packages of these names in your distribution)"
+fi
 
 can_start() { # is there what the environment is made with?
     [[ " ${missing[*]} " != *" ca-certificates "* ]] && [ -n "$python" ] &&
