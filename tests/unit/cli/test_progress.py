@@ -73,7 +73,9 @@ def test_a_long_result_goes_on_indented() -> None:
 
 
 @pytest.mark.parametrize("width", [12, 34, 200])
-def test_the_table_fits_the_terminal(width: int) -> None:
+def test_the_table_fits_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # rich takes a dumb terminal for one of 80 columns.
+    monkeypatch.setenv("TERM", "xterm")
     table = LiveTable()
     for event in (RUN, started(1), ENDED, started(2), TrialProgress(iops=123_456.0)):
         table.see(event)
