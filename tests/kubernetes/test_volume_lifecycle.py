@@ -12,7 +12,7 @@ import pytest
 
 from tests.kubernetes import csi_driver
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.driving import Ended, Leadline, nothing_left, ours
+from tests.kubernetes.driving import Ended, Leadline, nothing_left, ours, volumes
 
 EVERY = {
     *("ready", "provision", "bind", "attach", "mount", "first-io", "expand", "snapshot"),
@@ -138,14 +138,28 @@ def _bound(cluster: Cluster, path: str) -> list[dict[str, Any]]:
     return [item for item in items if item["status"].get("phase") == "Bound"]
 
 
-def test_killed_in_a_storm_clean_leaves_nothing(leadline: Leadline) -> None:
-    with nothing_left(leadline.cluster):
-        going = leadline.start("run", plan(leadline, "a=storageclass:csi?size=32Mi"))
+@pytest.mark.parametrize("kept", [False, True], ids=["deleted", "retained"])
+def test_killed_in_a_storm_clean_leaves_nothing(leadline: Leadline, kept: bool) -> None:
+    cluster = leadline.cluster
+    target = "a=storageclass:csi?size=32Mi"
+    if kept:
+        target = "a=storageclass:csi-kept?size=32Mi&snapshot_class=csi-kept"
+    with nothing_left(cluster):
+        going = leadline.start("run", plan(leadline, target))
         path = "/apis/snapshot.storage.k8s.io/v1/volumesnapshots"
-        going.until("a snapshot", lambda: leadline.cluster.request(path)["items"], 180)
+        going.until("a snapshot", lambda: cluster.request(path)["items"], 180)
         going.signal(signal.SIGKILL)
         going.ended()
+        for volume in volumes(cluster) if kept else ():
+            # As it is between the binding of a volume and the change of its policy.
+            _set_policy(cluster, volume["metadata"]["name"], "Retain")
         leadline("clean", "--run", leadline.run).went_well()
+
+
+def _set_policy(cluster: Cluster, volume: str, policy: str) -> None:
+    spec = {"spec": {"persistentVolumeReclaimPolicy": policy}}
+    kind = "application/merge-patch+json"
+    cluster.request(f"/api/v1/persistentvolumes/{volume}", "PATCH", spec, kind=kind)
 
 
 @pytest.mark.deep

@@ -35,7 +35,7 @@ AT_ONCE = 4
 TRIALS = 4
 PLAN = ("--profile", "quick", "--runtime", "200ms", "--ramp", "0", "--size", "1M", "--repeats", "1")
 # A trial's figures are printed when it is in the archive.
-REPORTED = re.compile(r"^\[\d+/\d+\] .*?: (read|write) [\d,]+ IOPS", re.MULTILINE)
+REPORTED = re.compile(r"^\[\d+/\d+\] .*?: (read|write) [\d,.]+ IOPS", re.MULTILINE)
 # A bound against hanging, far above what any step takes.
 PATIENCE_S = 120.0
 

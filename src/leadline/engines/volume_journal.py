@@ -68,6 +68,10 @@ class Journal:
                     self._attachments.setdefault(volume, []).append((at, change, facts))
             else:
                 owner = self.names.get(name) or self._launched(kind, metadata)
+                if kind is Kind.CLAIM and owner is not None and spec.get("volumeName"):
+                    # Before the volume itself where the watch of volumes is behind.
+                    self.volumes[str(spec["volumeName"])] = owner
+                    self.objects[Kind.VOLUME, *owner] = str(spec["volumeName"])
                 if owner is not None and name not in self.names:
                     self.objects[kind, *owner] = name
             if owner is None:

@@ -25,6 +25,7 @@ from leadline.connect.kubernetes.lifecycle import (
     LifecycleObjects,
     Watches,
     created_s,
+    delete_with_claim,
     delete_with_snapshot,
     finalizers,
 )
@@ -193,7 +194,9 @@ class Storm:
                 end,
             )
             if self._claims.keeps_volumes:
-                self._delete_with_claim(role, number)
+                # It would outlive its claim.
+                volume = self._waits.object_name(Kind.VOLUME, role, number)
+                delete_with_claim(self._connection, volume)
             stage = _COPIES.get(role, Op.MOUNT)
             self._waits.until(
                 stage, role, number, Kind.POD, lambda facts: facts.get("running") is True, end
@@ -436,12 +439,6 @@ class Storm:
 
     def _report(self, kind: Kind) -> Callable[[str, dict[str, Any]], None]:
         return lambda change, found: self._journal.see(kind, change, found)
-
-    def _delete_with_claim(self, role: Role, number: int) -> None:
-        """Set a volume that would outlive its claim to be deleted with it."""
-        name = self._waits.object_name(Kind.VOLUME, role, number)
-        patch = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
-        self._objects.patch(VOLUME, "persistentvolumes", name, patch)
 
     def _release_snapshots(self) -> None:
         """Set snapshots that would outlive their object to be deleted with it."""

@@ -97,7 +97,7 @@ class Waits:
             raise Stuck(stage, "; ".join([reason, *events]))
 
     def object_name(self, kind: Kind, role: Role, number: int) -> str:
-        """Return the name of an object; empty for a volume that is not seen yet."""
+        """Return the name of an object; empty for a volume that no claim is bound to yet."""
         with self._journal.changed:
             found = self._journal.objects.get((kind, role, number))
         return found or ("" if kind is Kind.VOLUME else self._name_of(role, number))

@@ -13,12 +13,12 @@ from pathlib import Path
 from lightkube import ApiError
 from lightkube.models.core_v1 import PersistentVolumeSpec
 from lightkube.resources.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from lightkube.types import PatchType
 
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import CacheDrop, ClaimedVolume, Created, RoundTrip, Runner, Runners
 from leadline.connect.kubernetes.client import if_allowed
+from leadline.connect.kubernetes.lifecycle import delete_with_claim
 from leadline.connect.kubernetes.objects import (
     TOKEN,
     RunnerGroup,
@@ -164,7 +164,7 @@ class ClassVolumes:
         """The volume of a claim; one that would outlive its claim is set to be deleted."""
         volume = (claim.spec.volumeName if claim and claim.spec else None) or ""
         if volume and self._keeps:
-            self._delete_with_claim(volume)
+            delete_with_claim(self._cluster.connection, volume)
         driver, handle = self._source(volume) if volume else ("", "")
         return ClaimedVolume(
             storage_class=self.storage_class,
@@ -224,18 +224,6 @@ class ClassVolumes:
                 context=self._where,
                 hint="ask for a larger volume with size=, or make the plan smaller with --size",
             )
-
-    def _delete_with_claim(self, volume: str) -> None:
-        self._cluster.connection.ask(
-            "patch",
-            "persistentvolumes",
-            lambda client: client.patch(
-                PersistentVolume,
-                volume,
-                {"spec": {"persistentVolumeReclaimPolicy": "Delete"}},
-                patch_type=PatchType.MERGE,
-            ),
-        )
 
     def _source(self, volume: str) -> tuple[str, str]:
         """The driver of a volume and its handle, without secrets."""

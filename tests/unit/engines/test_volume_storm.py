@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,7 +40,8 @@ Report = Callable[[str, dict[str, Any]], None]
 @dataclass(kw_only=True)
 class ControlPlane:
     """Objects by kind and name. `stuck` are claims that are never provisioned, `held` claims with a
-    finalizer, `unbooted` claims of machines that stay pending, by the end of their names."""
+    finalizer, `unbooted` claims of machines that stay pending, by the end of their names.
+    `volumes_last`: a volume is reported after the binding of its claim."""
 
     stuck: tuple[str, ...] = ()
     unbooted: tuple[str, ...] = ()
@@ -47,6 +49,7 @@ class ControlPlane:
     folder: Path = Path()
     held: tuple[str, ...] = ()
     empty_copies: bool = False
+    volumes_last: bool = False
     driver: str = DRIVER
     snapshot_class: str = "snapshots"
     objects: dict[tuple[Any, str], dict[str, Any]] = field(default_factory=dict)
@@ -103,18 +106,35 @@ class ControlPlane:
             return
         selected = {"annotations": {"volume.kubernetes.io/selected-node": "node-1"}}
         self.put(lifecycle.CLAIM, claim, metadata=selected)
-        self.put(lifecycle.VOLUME, f"pv-{claim}", spec={"claimRef": {"name": claim}})
         capacity = self.objects[lifecycle.CLAIM, claim]["spec"]["capacity"]
-        self.put(lifecycle.CLAIM, claim, status={"phase": "Bound", "capacity": capacity})
-        source = {"source": {"persistentVolumeName": f"pv-{claim}"}}
-        self.put(lifecycle.ATTACHMENT, f"va-{claim}", spec=source)
-        self.put(lifecycle.ATTACHMENT, f"va-{claim}", status={"attached": True})
         if data_bytes is not None:
             self.contents[claim] = content
         elif self.empty_copies:
             self.contents[claim] = "nothing"
-        running = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
-        self.put(lifecycle.POD, name, spec={"nodeName": "node-1"}, status=running)
+
+        def bind() -> None:
+            self.put(
+                lifecycle.CLAIM,
+                claim,
+                spec={"volumeName": f"pv-{claim}"},
+                status={"phase": "Bound", "capacity": capacity},
+            )
+
+        def start() -> None:
+            self.put(lifecycle.VOLUME, f"pv-{claim}", spec={"claimRef": {"name": claim}})
+            if not self.volumes_last:
+                bind()
+            source = {"source": {"persistentVolumeName": f"pv-{claim}"}}
+            self.put(lifecycle.ATTACHMENT, f"va-{claim}", spec=source)
+            self.put(lifecycle.ATTACHMENT, f"va-{claim}", status={"attached": True})
+            running = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
+            self.put(lifecycle.POD, name, spec={"nodeName": "node-1"}, status=running)
+
+        if self.volumes_last:
+            bind()
+            threading.Timer(0.2, start).start()
+        else:
+            start()
 
     def create_machine(
         self, name: str, labels: Mapping[str, str], claim: str, content: str, data_bytes: int
@@ -350,6 +370,20 @@ def test_an_empty_copy_is_no_copy(storm: Callable[..., LifecycleReport]) -> None
     assert "does not hold the data" in report.failures[Op.CLONE][0].reason
     assert Op.CLONE not in report.stages
     assert Op.RECLAIM in report.stages
+
+
+def test_a_retained_volume_is_set_to_be_deleted_before_it_is_reported(
+    storm: Callable[..., LifecycleReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(volume_storm, "delete_with_claim", lambda _, volume: asked.append(volume))
+    plane = ControlPlane(volumes_last=True)
+    report = storm(plane, keeps_volumes=True, snapshot_class="")
+    assert not report.failures
+    stems = {name.rpartition("-")[0].rpartition("-")[2] for name in asked}
+    assert stems == {"new", "restored", "cloned"}
+    assert len(asked) == 9
+    assert all(name.startswith("pv-leadline-1-fast-") for name in asked)
 
 
 def test_a_finalizer_that_holds_a_claim_is_named_and_bounded(

@@ -28,6 +28,7 @@ from leadline.connect.kubernetes.lifecycle import (
     CONTENTS,
     SNAPSHOT,
     SNAPSHOTS,
+    delete_with_claim,
     delete_with_snapshot,
 )
 from leadline.connect.kubernetes.machines import (
@@ -43,6 +44,7 @@ from leadline.connect.kubernetes.machines import (
     name_of,
 )
 from leadline.connect.kubernetes.objects import (
+    LEADLINE,
     RUN,
     TOKEN,
     claims_of,
@@ -81,9 +83,10 @@ class Removal:
         volumes = self._volumes(namespace, token)
         contents = self._snapshot_contents(namespace, {TOKEN: token})
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
-        if found is None:  # an earlier removal was interrupted
+        if found is None or _label(found, TOKEN) == token:
+            # Of claims that went in a trial, or by a removal that was interrupted.
             volumes += self._released(namespace, f"{name}-")
-        elif _label(found, TOKEN) == token:
+        if found is not None and _label(found, TOKEN) == token:
             self._delete(Job, "jobs.batch", name, namespace)
         return (
             *(self._wait_for_machines(namespace, name, token, machines) if machines else ()),
@@ -174,7 +177,7 @@ class Removal:
         if left:
             self.dead_nodes |= {node for node in _nodes_of(pods) if self._is_dead(node)}
             return (f"the namespace {namespace!r} still has: {', '.join(left)}",)
-        return self._wait_for_volumes(bound)
+        return self._wait_for_volumes(list(bound))
 
     def _is_dead(self, name: str) -> bool:
         """Return whether a node is gone or not ready, or may not be read."""
@@ -207,7 +210,7 @@ class Removal:
         """Return the names of the PersistentVolumes behind the claims of a token."""
         return _bound_volumes(claims_of(self.connection, namespace, token))
 
-    def _released(self, namespace: str, prefix: str = "") -> list[str]:
+    def _released(self, namespace: str, prefix: str = f"{LEADLINE}-") -> list[str]:
         """Return the names of the PersistentVolumes of claims that are gone: of the claims in a
         namespace whose names begin with `prefix`. None where this user may not list them."""
 
@@ -221,7 +224,10 @@ class Removal:
             if volume.metadata and _is_released(volume, namespace, prefix)
         ]
 
-    def _wait_for_volumes(self, volumes: Iterable[str]) -> tuple[str, ...]:
+    def _wait_for_volumes(self, volumes: Sequence[str]) -> tuple[str, ...]:
+        """Wait until volumes are gone, also those of a class that retains them."""
+        for volume in volumes:
+            if_allowed(partial(delete_with_claim, self.connection, volume))
         left = self._left(PersistentVolume, "persistentvolumes", volumes)
         if not left:
             return ()

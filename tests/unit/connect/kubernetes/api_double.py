@@ -167,7 +167,8 @@ Object = dict[str, Any]
 @dataclass(kw_only=True)
 class World:
     """Objects behind an ApiDouble, by plural, namespace and name: listed by label and field, got,
-    made and deleted. `deleting` is reported of each object that is to go, and may keep it."""
+    made, deleted, and their specification patched. `deleting` is reported of each object that is
+    to go, and may keep it."""
 
     objects: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     deleting: Callable[[str, str], bool] = lambda plural, name: True
@@ -192,7 +193,8 @@ class World:
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
         plural, *named = rest[2:] if namespace else rest
-        verb = {"POST": "create", "DELETE": "delete"}.get(asked.method, "get" if named else "list")
+        verbs = {"POST": "create", "DELETE": "delete", "PATCH": "patch"}
+        verb = verbs.get(asked.method, "get" if named else "list")
         if (verb, plural) in self.denied:
             user = f'{plural} is forbidden: User "bob" cannot {verb} resource "{plural}"'
             return refusal(403, user)
@@ -209,6 +211,8 @@ class World:
             return refusal(404, f"{plural} {name!r} not found", "NotFound")
         if verb == "delete" and self.deleting(plural, name):
             del self.objects[(plural, namespace, name)]
+        if verb == "patch":
+            found.setdefault("spec", {}).update(asked.body["spec"])
         return json_of(found)
 
     def _found(self, plural: str, namespace: str, query: str) -> list[Object]:

@@ -156,10 +156,37 @@ def test_volumes_of_a_namespace_that_is_removed_are_waited_for(
     if gone:
         world.drop("namespaces", "ns")
     world.drop("persistentvolumeclaims", "mine", "other")
-    released(world, "pv-left", "ns", "mine-0-x-volume")
-    released(world, "pv-elsewhere", "elsewhere", "mine-0-x-volume")
+    released(world, "pv-left", "ns", "leadline-0-x-volume")
+    released(world, "pv-elsewhere", "elsewhere", "leadline-0-x-volume")
+    released(world, "pv-users", "ns", "data")
     (problem,) = removal(api, tmp_path).namespace("ns", "t1")
     assert problem == "volumes that are not gone: pv-left"
+
+
+@pytest.mark.parametrize(
+    "denied", [(), ("get", "persistentvolumes"), ("patch", "persistentvolumes")]
+)
+def test_a_retained_volume_is_set_to_be_deleted(
+    api: ApiDouble, world: World, tmp_path: Path, denied: tuple[str, ...]
+) -> None:
+    world.denied |= {(denied[0], denied[1])} if denied else set()
+    cascade(world, keep=("persistentvolumes",))
+    released(world, "pv-left", "ns", "mine-1")
+    released(world, "pv-foreign", "ns", "other-1")
+    for name in ("pv-mine", "pv-other", "pv-left", "pv-foreign"):
+        volume = world.objects[("persistentvolumes", "", name)]
+        volume.setdefault("spec", {})["persistentVolumeReclaimPolicy"] = "Retain"
+    problems = removal(api, tmp_path).job("ns", "mine", "t1")
+    policies = {
+        name: found["spec"]["persistentVolumeReclaimPolicy"]
+        for (plural, _, name), found in world.objects.items()
+        if plural == "persistentvolumes"
+    }
+    may = "Retain" if denied == ("patch", "persistentvolumes") else "Delete"
+    ours = {"pv-mine": may, "pv-left": may}
+    assert policies == ours | {"pv-other": "Retain", "pv-foreign": "Retain"}
+    unseen = denied == ("get", "persistentvolumes")
+    assert problems == (() if unseen else ("volumes that are not gone: pv-mine, pv-left",))
 
 
 def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
