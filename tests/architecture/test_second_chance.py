@@ -18,7 +18,7 @@ pytestmark = pytest.mark.thorough
 
 LEFT = Path({left!r})
 
-@pytest.mark.parametrize("number", range({failing}))
+@pytest.mark.parametrize("number", {numbers})
 def test_fails_at_first(number: int) -> None:
     mine = LEFT / str(number)
     times = int(mine.read_text()) if mine.exists() else 0
@@ -39,11 +39,13 @@ class Ended:
     runs: dict[str, int]
 
 
-def ended(folder: Path, *, failing: int, times: int) -> Ended:
-    """The script over `failing` tests, each of which fails in its first `times` runs."""
-    tests = folder / "test_it.py"
-    tests.write_text(TESTS.format(left=str(folder), failing=failing, times=times))
-    done = subprocess.run([SCRIPT, "--rootdir", folder, tests], capture_output=True, text=True)
+def ended(folder: Path, *, failing: int, times: int, files: int = 1) -> Ended:
+    """The script over files with `failing` tests each, which fail in their first `times` runs."""
+    for number in range(files):
+        numbers = list(range(number * failing, (number + 1) * failing))
+        text = TESTS.format(left=str(folder), numbers=numbers, times=times)
+        (folder / f"test_it_{number}.py").write_text(text)
+    done = subprocess.run([SCRIPT, "--rootdir", folder, folder], capture_output=True, text=True)
     counts = {file.name: int(file.read_text()) for file in folder.glob("[0-9]")}
     passing = folder / "passing"
     counts["passing"] = len(passing.read_text()) if passing.exists() else 0
@@ -74,10 +76,14 @@ def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
     assert "FAILED ONCE" not in failed.out
 
 
-def test_many_failures_are_no_chance(tmp_path: Path) -> None:
-    broken = ended(tmp_path, failing=4, times=1)
+def test_failures_of_one_file_may_have_one_cause(tmp_path: Path) -> None:
+    assert ended(tmp_path, failing=4, times=1).status == 0
+
+
+def test_failures_of_many_files_are_no_chance(tmp_path: Path) -> None:
+    broken = ended(tmp_path, failing=1, times=1, files=4)
     assert broken.status == 1
-    assert broken.runs == {"0": 1, "1": 1, "2": 1, "3": 1, "passing": 1}
+    assert broken.runs == {"0": 1, "1": 1, "2": 1, "3": 1, "passing": 4}
 
 
 def test_nothing_to_run_is_no_pass(tmp_path: Path) -> None:
