@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import ssl
 import subprocess
@@ -164,11 +165,24 @@ def serving(pair: tuple[str, str], say: Callable[[Asked], Answer]) -> Iterator[A
 Object = dict[str, Any]
 
 
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    found = copy.deepcopy(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merged(found.get(key), value)
+    return found
+
+
 @dataclass(kw_only=True)
 class World:
     """Objects behind an ApiDouble, by plural, namespace and name: listed by label and field, got,
-    made, deleted, and their specification patched. `deleting` is reported of each object that is
-    to go, and may keep it."""
+    made, patched and deleted. `deleting` is reported of each object that is to go, and may keep
+    it."""
 
     objects: dict[tuple[str, str, str], Object] = field(default_factory=dict)
     deleting: Callable[[str, str], bool] = lambda plural, name: True
@@ -212,7 +226,7 @@ class World:
         if verb == "delete" and self.deleting(plural, name):
             del self.objects[(plural, namespace, name)]
         if verb == "patch":
-            found.setdefault("spec", {}).update(asked.body["spec"])
+            found = self.objects[(plural, namespace, name)] = merged(found, asked.body)
         return json_of(found)
 
     def _found(self, plural: str, namespace: str, query: str) -> list[Object]:
