@@ -45,7 +45,7 @@ def ended(words: Sequence[object], runs: Path, **variables: str) -> Ended:
         list(map(str, words)),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # against hanging only: a busy machine is slow
         env=environment(runs) | variables,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
@@ -173,7 +173,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command("lab", *arguments), capture_output=True, text=True, timeout=300, env=variables
+            command("lab", *arguments), capture_output=True, text=True, timeout=900, env=variables
         )
 
     with pytest.MonkeyPatch.context() as patch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 import time
@@ -474,14 +475,16 @@ def remove_image(access: CephAccess, created: Created) -> tuple[str, ...]:
 
 
 def _remove(access: CephAccess, spec: str) -> None:
-    """Run `rbd rm`; retry while a killed client counts as a watcher of the image."""
+    """Run `rbd rm`; retry while a killed client counts as a watcher of the image, and after ESTALE,
+    which was seen once after `kill -9` on a slow disk."""
     end = time.monotonic() + _WATCHED_S
     while True:
         try:
             ask(access, "rbd", ("rm", "--no-progress", spec), "removing an image", _WALK_S)
         except LeadlineError as error:
-            watched = any("watchers" in line for line in error.context)
-            if not watched or time.monotonic() > end:
+            in_use = ("watchers", f"({errno.ESTALE})")
+            used = any(word in line for line in error.context for word in in_use)
+            if not used or time.monotonic() > end:
                 raise
             time.sleep(2.0)
         else:
