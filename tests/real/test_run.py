@@ -536,10 +536,12 @@ def test_the_queue_depth_asked_for_is_reached(
         *("--runtime", "1s", "--format", "json"),
     )
     assert ended.status in (0, 1), ended.err
-    codes = {finding["code"] for finding in json.loads(ended.out)["findings"]}
-    # What else runs on the machine takes the processor from fio, and the audit says so.
-    saturated = "client-saturated" in codes
-    assert saturated or "queue-depth-not-reached" not in codes
+    findings = json.loads(ended.out)["findings"]
+    # What else runs on the machine takes the processor from fio, or a slow disk does too few I/Os
+    # in a second to fill 512 places, and the audit says so.
+    saturated = any(finding["code"] == "client-saturated" for finding in findings)
+    unreached = [one for one in findings if one["code"] == "queue-depth-not-reached"]
+    assert saturated or all("filling and draining" in one["message"] for one in unreached)
     for trial in only_run(tmp_path).trials:
         assert isinstance(trial.output, EngineOutput)
         (job,) = trial.output.jobs
@@ -548,5 +550,5 @@ def test_the_queue_depth_asked_for_is_reached(
             for operation in job.operations
             if operation.total and operation.op is not Op.TOTAL
         )
-        enough = 0.5 if saturated else 0.9
+        enough = 0.5 if saturated or unreached else 0.9
         assert in_flight > enough * job.options.iodepth * job.options.numjobs

@@ -30,12 +30,15 @@ if [ "$1" = check ]; then
     exit
 fi
 data=$2 scale=$3 script=$4 connections=$5 runtime=$6 ramp=$7 seed=$8 logged=$9
-# A socket's path has 107 bytes at most, too few for the archive's folder; a pod has no /tmp.
-socket=$(mktemp -d "/tmp/leadline-postgres-$$-XXXXXX" 2>/dev/null) || socket=$PWD/socket
-mkdir -p "$socket" || exit 3
+# A socket's path has 107 bytes at most, too few for the archive's folder; a pod has no /tmp. `leadline
+# clean` removes such a folder where its process is gone, and only if it is of the same user.
+short=$(mktemp -d "/tmp/leadline-postgres-$$-XXXXXX" 2>/dev/null) || short=$PWD/socket
+socket=$short/of
+mkdir -p "$socket" && chmod 711 "$short" && chmod 700 "$socket" || exit 3
 server="" child="" talk=""
 tidy() {
     trap '' INT TERM HUP
+    rm -rf "$short" # first: on a slow disk the rest may take longer than this shell has
     for started in $talk $child; do # initdb first completes the step that it is in
         kill -TERM "$started" 2>/dev/null
         wait "$started"
@@ -44,7 +47,7 @@ tidy() {
         kill -QUIT "$server" 2>/dev/null
         wait "$server"
     fi
-    rm -rf "$data" "$socket"
+    rm -rf "$data"
 }
 trap tidy EXIT
 trap 'exit 130' INT TERM HUP
