@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.real.conftest import Ended, environment
 pytestmark = pytest.mark.real
 Process = Callable[..., Ended]
 
-# I/Os per second, far below what any disk can do, so that the machine's own scatter plays no part.
+# I/Os per second, far below what memory can do, so that the machine's own scatter plays no part.
 RATES = {"fast": 200, "slow": 100}
 WRAPPER = """#!/bin/sh
 # The real fio, with a rate limit for the folder that it works in. The prefill has none.
@@ -38,14 +39,21 @@ WORKLOADS = """
 
 
 @pytest.fixture
-def limited(tmp_path: Path) -> str:
+def memory() -> Iterator[Path]:
+    """A folder in memory: a busy disk does not always reach the rates."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="leadline-test-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def limited(tmp_path: Path, memory: Path) -> str:
     """A PATH whose fio limits the rate by directory."""
     fio = shutil.which("fio", path=environment(tmp_path)["PATH"])
     if fio is None:
         pytest.skip("no fio: stopping when decided is NOT tested on real I/O here")
     programs = tmp_path / "programs"
     programs.mkdir()
-    cases = "\n".join(f"  *{tmp_path}/{name}/*) rate={rate} ;;" for name, rate in RATES.items())
+    cases = "\n".join(f"  *{memory}/{name}/*) rate={rate} ;;" for name, rate in RATES.items())
     wrapper = programs / "fio"
     wrapper.write_text(WRAPPER.format(cases=cases, fio=fio))
     wrapper.chmod(0o755)
@@ -63,11 +71,11 @@ def verdicts(said: Ended) -> dict[tuple[str, str], str]:
 
 @pytest.mark.slow
 def test_a_decided_run_ends_early_with_the_verdicts_of_the_full_plan(
-    process: Process, limited: str, tmp_path: Path
+    process: Process, limited: str, memory: Path, tmp_path: Path
 ) -> None:
     for name in RATES:
-        (tmp_path / name).mkdir()
-    targets = ", ".join(f"{{name: {name}, target: 'dir:{tmp_path}/{name}'}}" for name in RATES)
+        (memory / name).mkdir()
+    targets = ", ".join(f"{{name: {name}, target: 'dir:{memory}/{name}'}}" for name in RATES)
     plan = tmp_path / "plan.yaml"
     plan.write_text(
         f"targets: [{targets}]\nrepeats: 2\ndefaults: {{runtime: 500ms, size: 4M}}\n"

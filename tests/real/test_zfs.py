@@ -190,7 +190,7 @@ def killed_in_trial(
         )
 
     # A busy machine needs minutes to make and fill several images.
-    wait_for(in_trial, 240)
+    wait_for(in_trial, 900)
     child.send_signal(signal.SIGKILL)
     child.wait()
     wait_for(lambda: not fio_processes(tmp_path), 50)
