@@ -18,6 +18,7 @@ from typing import Any
 from lightkube.resources.batch_v1 import Job
 
 from leadline import errors
+from leadline.connect.kubernetes.cleanup import delete_with_claim, delete_with_snapshot
 from leadline.connect.kubernetes.lifecycle import (
     ATTACHMENT,
     MACHINE,
@@ -25,8 +26,6 @@ from leadline.connect.kubernetes.lifecycle import (
     LifecycleObjects,
     Watches,
     created_s,
-    delete_with_claim,
-    delete_with_snapshot,
     finalizers,
 )
 from leadline.connect.kubernetes.machines import MACHINES

@@ -17,8 +17,8 @@ from lightkube.resources.core_v1 import PersistentVolume, PersistentVolumeClaim,
 from leadline import errors
 from leadline.archive import layout
 from leadline.archive.records import CacheDrop, ClaimedVolume, Created, RoundTrip, Runner, Runners
+from leadline.connect.kubernetes.cleanup import delete_with_claim
 from leadline.connect.kubernetes.client import if_allowed
-from leadline.connect.kubernetes.lifecycle import delete_with_claim
 from leadline.connect.kubernetes.objects import (
     TOKEN,
     RunnerGroup,

@@ -20,16 +20,16 @@ from lightkube.resources.core_v1 import (
     PersistentVolumeClaim,
     Pod,
 )
-from lightkube.types import CascadeType
+from lightkube.types import CascadeType, PatchType
 
+from leadline import errors
 from leadline.connect.kubernetes.client import Connection, if_allowed, poll
 from leadline.connect.kubernetes.lifecycle import (
     CONTENT,
     CONTENTS,
     SNAPSHOT,
     SNAPSHOTS,
-    delete_with_claim,
-    delete_with_snapshot,
+    VOLUME,
 )
 from leadline.connect.kubernetes.machines import (
     IMPORTS,
@@ -63,6 +63,41 @@ GONE_WITHIN_S = 300.0
 _DEAD_S = 10.0
 
 
+def delete_with_claim(connection: Connection, volume: str) -> None:
+    """Set a volume, which may be retained, to be deleted with its claim, or at once if that is
+    gone."""
+    _set_to_delete(connection, VOLUME, "persistentvolumes", volume, "persistentVolumeReclaimPolicy")
+
+
+def delete_with_snapshot(connection: Connection, content: str) -> None:
+    """Set the content of a snapshot, which may be retained, to be deleted with its snapshot."""
+    _set_to_delete(connection, CONTENT, CONTENTS, content, "deletionPolicy")
+
+
+def _set_to_delete(
+    connection: Connection, kind: Any, resource: str, name: str, policy: str
+) -> None:
+    """Set the policy of an object to Delete; one that this user may not read without looking."""
+    try:
+        found = get_object(connection, kind, resource, name)
+    except LeadlineError as error:
+        if error.kind is not errors.KUBERNETES_DENIED:
+            raise
+    else:
+        if found is None or (dict(found).get("spec") or {}).get(policy) != "Retain":
+            return
+    patch = {"spec": {policy: "Delete"}}
+    try:
+        connection.ask(
+            "patch",
+            resource,
+            lambda client: client.patch(kind, name, patch, patch_type=PatchType.MERGE),
+        )
+    except ApiError as error:
+        if error.status.code != 404:
+            raise
+
+
 @dataclass(kw_only=True)
 class Removal:
     """Removes objects within `bound_s` each; `go_on` raises where the user asked to stop.
@@ -83,10 +118,11 @@ class Removal:
         volumes = self._volumes(namespace, token)
         contents = self._snapshot_contents(namespace, {TOKEN: token})
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
-        if found is None or _label(found, TOKEN) == token:
+        ours = found is not None and _label(found, TOKEN) == token
+        if ours or found is None:
             # Of claims that went in a trial, or by a removal that was interrupted.
             volumes += self._released(namespace, f"{name}-")
-        if found is not None and _label(found, TOKEN) == token:
+        if ours:
             self._delete(Job, "jobs.batch", name, namespace)
         return (
             *(self._wait_for_machines(namespace, name, token, machines) if machines else ()),

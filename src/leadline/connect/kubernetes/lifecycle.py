@@ -23,7 +23,6 @@ from lightkube.resources.core_v1 import Pod
 from lightkube.resources.storage_v1 import CSIDriver
 from lightkube.types import CascadeType, PatchType
 
-from leadline import errors
 from leadline.connect.kubernetes.client import Connection, raw_kind
 from leadline.connect.kubernetes.machines import (
     DEVICES,
@@ -46,7 +45,6 @@ from leadline.connect.kubernetes.pods import (
     claim_spec,
     create_job,
 )
-from leadline.errors import LeadlineError
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.volume_request import VolumeMode, VolumeRequest
 
@@ -291,43 +289,6 @@ class LifecycleObjects:
     def left(self, kind: Any, resource: str) -> list[dict[str, Any]]:
         """List the objects of the kind that still exist."""
         return list_owned(self.connection, kind, resource, self.namespace, self.runner.labels)
-
-
-def delete_with_claim(connection: Connection, volume: str) -> None:
-    """Set a volume, which may be retained, to be deleted with its claim, or at once if that is
-    gone."""
-    _delete_with_user(
-        connection, VOLUME, "persistentvolumes", volume, "persistentVolumeReclaimPolicy"
-    )
-
-
-def delete_with_snapshot(connection: Connection, content: str) -> None:
-    """Set the content of a snapshot, which may be retained, to be deleted with its snapshot."""
-    _delete_with_user(connection, CONTENT, CONTENTS, content, "deletionPolicy")
-
-
-def _delete_with_user(
-    connection: Connection, kind: Any, resource: str, name: str, policy: str
-) -> None:
-    """Set a policy to Delete; one that this user may not read without looking."""
-    try:
-        found = get_object(connection, kind, resource, name)
-    except LeadlineError as error:
-        if error.kind is not errors.KUBERNETES_DENIED:
-            raise
-    else:
-        if found is None or (dict(found).get("spec") or {}).get(policy) != "Retain":
-            return
-    patch = {"spec": {policy: "Delete"}}
-    try:
-        connection.ask(
-            "patch",
-            resource,
-            lambda client: client.patch(kind, name, patch, patch_type=PatchType.MERGE),
-        )
-    except ApiError as error:
-        if error.status.code != 404:
-            raise
 
 
 def find_driver(connection: Connection, name: str) -> CSIDriver | None:
