@@ -23,6 +23,7 @@ from typing import Any
 from leadline.analysis.figures import figures
 from leadline.analysis.scaling.curves import load_curves
 from leadline.archive.reader import Run
+from leadline.archive.runs import BEFORE_NAME
 from leadline.metrics import Metric
 
 WRITTEN = Path(__file__).resolve().parent.parent / "tests" / "recorded" / "load_curves"
@@ -111,7 +112,7 @@ def main() -> None:
     shared = Path(sys.argv[1])
     write("lab-delay", delayed(shared))
     for argument in sys.argv[2:]:
-        write(re.sub(r"^perf-\d+-\d+-", "", Path(argument).name), archived(Path(argument)))
+        write(re.sub(f"^{BEFORE_NAME}", "", Path(argument).name), archived(Path(argument)))
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ _KEYS: Mapping[str, tuple[type[BaseModel], str, Mapping[str, str]]] = {
         "The keys at the top of the file.",
         {
             "leadline": "Version of the plan format.",
-            "name": "Added to the run's id: `perf-YYYYMMDD-HHMMSS-NAME`.",
+            "name": "Added to the run's id: `perf-YYYYMMDD-HHMMSS-xxxxx-NAME`.",
             "description": "For people; shown in reports.",
             "clusters": "Clusters that targets lie on, by names of your own. Without any, Ceph's "
             "programs and kubectl say which.",

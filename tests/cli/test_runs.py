@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import pytest
 
 from leadline.archive.runs import list_runs
+from leadline.connect.kubernetes.objects import label_value
 from tests.cli.conftest import Leadline, refused
 from tests.conftest import Said
 
 Quick = Callable[..., Said]
-ID = r"perf-\d{8}-\d{6}"
+ID = r"perf-\d{8}-\d{6}-[2-9b-z]{4}[b-z]"
 
 # --- names --------------------------------------------------------------------------------------
 
@@ -23,33 +25,61 @@ def ids(folder: Path) -> list[str]:
     return [run.path.name for run in list_runs(folder)]
 
 
-def test_an_id_is_a_time_and_a_name(quick: Quick, tmp_path: Path) -> None:
+def test_an_id_is_a_time_a_random_part_and_a_name(quick: Quick, tmp_path: Path) -> None:
     quick()
     quick("--name", "two.zones_a-b")
-    assert any(re.fullmatch(ID + r"(-\d+)?", one) for one in ids(tmp_path / "runs"))
+    assert any(re.fullmatch(ID, one) for one in ids(tmp_path / "runs"))
     assert any(re.fullmatch(ID + r"-two\.zones_a-b", one) for one in ids(tmp_path / "runs"))
 
 
-def test_runs_of_one_second_get_a_number_each(
+class OneMoment:
+    """A clock that stands still."""
+
+    @staticmethod
+    def now(zone: tzinfo) -> datetime:
+        return datetime(2026, 11, 21, 12, 0, 0, tzinfo=zone)
+
+
+def test_runs_of_one_second_have_different_ids_and_labels_in_any_folder(
     quick: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OneMoment:
-        @staticmethod
-        def now(zone: object) -> str:
-            return Moment()
-
-    class Moment(str):
-        def __format__(self, form: str) -> str:
-            return "20261121-120000"
-
+    """Two users or CronJobs do not see each other's folders, but each other's objects."""
     monkeypatch.setattr("leadline.cli.run.datetime", OneMoment)
-    for _ in range(3):
-        quick()
-    assert ids(tmp_path / "runs") == [
-        "perf-20261121-120000",
-        "perf-20261121-120000-2",
-        "perf-20261121-120000-3",
-    ]
+    for folder in ("runs", "runs", "of-another-user"):
+        quick("--name", "nightly", "--runs", tmp_path / folder)
+    made = [*ids(tmp_path / "runs"), *ids(tmp_path / "of-another-user")]
+    assert all(re.fullmatch(r"perf-20261121-120000-[2-9b-z]{4}[b-z]-nightly", one) for one in made)
+    assert len(set(made)) == len({label_value(one) for one in made}) == 3
+
+
+def test_an_id_that_is_taken_is_left_alone(
+    quick: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose folder is empty, which a rename would replace."""
+    taken = tmp_path / "runs" / "perf-20261121-120000-bbbbb"
+    taken.mkdir(parents=True)
+    choices = iter("bbbbb" + "ccccc")
+    monkeypatch.setattr("leadline.cli.run.datetime", OneMoment)
+    monkeypatch.setattr("leadline.archive.runs.secrets.choice", lambda _: next(choices))
+    quick()
+    assert list(taken.iterdir()) == []
+    assert ids(tmp_path / "runs") == ["perf-20261121-120000-ccccc"]
+    assert [place.name for place in (tmp_path / "runs").glob(".*")] == []
+
+
+def test_runs_of_one_second_keep_their_order(
+    quick: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leadline: Leadline
+) -> None:
+    made = []
+    monkeypatch.setattr("leadline.cli.run.datetime", OneMoment)
+    for number in range(4):
+        quick("--name", f"run-{number}")
+        made += [one for one in ids(tmp_path / "runs") if one.endswith(f"-{number}")]
+    listed = json.loads(leadline("list", "--format", "json").out)["runs"]
+    assert [run["run"] for run in listed] == made
+    assert json.loads(leadline("show", "@latest", "--format", "json").out)["run"] == made[-1]
+    assert json.loads(leadline("show", "@previous", "--format", "json").out)["run"] == made[-2]
+    assert json.loads(leadline("show", "run-2", "--format", "json").out)["run"] == made[2]
 
 
 def test_where_runs_lie(

@@ -25,6 +25,7 @@ from leadline.analysis.explain.conditions import conditions, with_possible_effec
 from leadline.analysis.history_rows import HistoryRow, HistoryRun
 from leadline.analysis.verdicts import Verdict, interval_verdict
 from leadline.archive.reader import Run
+from leadline.archive.runs import BEFORE_NAME
 from leadline.errors import LeadlineError
 from leadline.inventory.diff import Difference
 from leadline.metrics import MARGIN, Metric, Op
@@ -35,7 +36,7 @@ from leadline.text import did_you_mean
 # A clock may be so far ahead of the one that reads the archives.
 _CLOCK_SKEW_S = 60.0
 # A name that numbers its runs: `night-0042`. Longer numbers are dates and times.
-_NUMBERED = re.compile(r"(?:perf-\d{8}-\d{6}-)?(.*?)(\d{1,5})")
+_NUMBERED = re.compile(rf"(?:{BEFORE_NAME})?(.*?)(\d{{1,5}})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

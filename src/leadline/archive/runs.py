@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+from datetime import datetime
 from pathlib import Path
 
 from leadline import errors
@@ -11,8 +13,22 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
 
-# What stands before the name in the id of a run.
-_NAMED = re.compile(r"^perf-\d{8}-\d{6}-")
+# Letters and digits that are not taken for one another. Without vowels they make no words, so that
+# the name in an id without a random part is hardly taken for one.
+_LETTERS = "bcdfghjkmnpqrstvwxz"
+_DIGITS = "23456789"
+# What stands before the name in the id of a run. Ids of earlier versions have no random part.
+BEFORE_NAME = rf"perf-\d{{8}}-\d{{6}}-(?:[{_LETTERS}{_DIGITS}]{{4}}[{_LETTERS}]-)?"
+
+
+def new_id(at: datetime, name: str = "") -> str:
+    """`perf-YYYYMMDD-HHMMSS-xxxxx[-name]`, with a random part: runs of one second, in folders and
+    on hosts that do not know of each other, mark what they make with different ids.
+
+    The random part ends with a letter: a number at the end of an id is the user's.
+    """
+    part = "".join(secrets.choice(_LETTERS + _DIGITS) for _ in range(4)) + secrets.choice(_LETTERS)
+    return "-".join(filter(None, (f"perf-{at:%Y%m%d-%H%M%S}-{part}", name)))
 
 
 def runs_folder(given: Path | None) -> Path:
@@ -47,7 +63,7 @@ def _find(name: str, folder: Path) -> Run:
     runs = list_runs(folder)
     by_age = {"@latest": -1, "@previous": -2}
     if name in by_age:
-        # Within a second two runs differ in their suffix only; the manifest knows the order.
+        # Within a second the ids have no order; the manifest knows it.
         ordered = sorted(runs, key=age)
         if len(ordered) < -by_age[name]:
             raise _not_found(f"there is no {name} run in {folder}", runs)
@@ -57,7 +73,7 @@ def _find(name: str, folder: Path) -> Run:
     if len(matching) == 1:
         return matching[0]
     # `run --name release`: the newest, so that a release that is measured again replaces its name.
-    named = [run for run in runs if _NAMED.sub("", run.path.name) == name]
+    named = [run for run in runs if re.sub(f"^{BEFORE_NAME}", "", run.path.name) == name]
     if named and not matching:
         return max(named, key=age)
     if matching:

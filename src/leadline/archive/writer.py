@@ -58,7 +58,10 @@ class RunWriter:
     def create(
         cls, path: Path, *, plan: Plan, plan_as_given: bytes, created_at: str, session: Session
     ) -> RunWriter:
-        """Create an archive at `path`. Raises LeadlineError(`archive-unwritable`)."""
+        """Create an archive at `path`.
+
+        Raises LeadlineError(`archive-unwritable`), because of FileExistsError where something is.
+        """
         with archive_errors(path):
             layout.make_folders(path.parent)
             remove_abandoned_drafts(path.parent)
@@ -77,7 +80,13 @@ class RunWriter:
                 layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_document(plan_as_given))
                 layout.write_durably(draft / layout.PLAN, layout.encode(plan))
                 layout.write_durably(draft / layout.MANIFEST, layout.encode(manifest))
-                draft.rename(path)
+                # Nothing that exists is replaced, not even an empty folder.
+                path.mkdir()
+                try:
+                    draft.rename(path)
+                except OSError:
+                    path.rmdir()
+                    raise
             except OSError:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from leadline.archive.runs import list_runs
+from leadline.archive.runs import age, list_runs
 from leadline.cli.options import format_option, runs_option
 from leadline.cli.output import echo_line, echo_rendered, print_json
 from leadline.errors import Exit
@@ -28,7 +28,7 @@ def command(runs: Path, output: str) -> Exit:
     """
     from leadline.report.answers.run import list_output
 
-    found = list_output(list_runs(runs))
+    found = list_output(sorted(list_runs(runs), key=age))
     if not found.runs:
         echo_line(f"no runs in {runs}", err=True)
     if output == "json":

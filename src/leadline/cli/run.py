@@ -15,7 +15,7 @@ import click
 from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, Look, RunStatus, Session, TrialStatus
-from leadline.archive.runs import find_run
+from leadline.archive.runs import find_run, new_id
 from leadline.archive.writer import RunWriter
 from leadline.cli.check import describe_changes, describe_groups
 from leadline.cli.options import (
@@ -220,12 +220,11 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             inspect_targets(loaded, targets)
             if states is not None:
                 states.require(loaded)
-            writer = RunWriter.create(
-                _new_path(runs, loaded.name),
-                plan=loaded,
-                plan_as_given=plan.read_bytes() if plan else shlex.join(session.command).encode(),
-                created_at=session.started_at,
-                session=session,
+            writer = _created(
+                runs,
+                loaded,
+                plan.read_bytes() if plan else shlex.join(session.command).encode(),
+                session,
             )
             to_do = loaded.trials
         for lab in brought_up:
@@ -390,13 +389,17 @@ def _states(
         parameters.close()
 
 
-def _new_path(folder: Path, name: str) -> Path:
-    """`perf-YYYYMMDD-HHMMSS[-name]`, with a number where two runs start in one second."""
-    stem = f"perf-{datetime.now(UTC):%Y%m%d-%H%M%S}" + (f"-{name}" if name else "")
-    path, number = folder / stem, 2
-    while path.exists():
-        path, number = folder / f"{stem}-{number}", number + 1
-    return path
+def _created(runs: Path, plan: Plan, as_given: bytes, session: Session) -> RunWriter:
+    """A new archive, with an id that no run in this folder has. Raises as `RunWriter.create`."""
+    while True:
+        path = runs / new_id(datetime.now(UTC), plan.name)
+        try:
+            return RunWriter.create(
+                path, plan=plan, plan_as_given=as_given, created_at=now(), session=session
+            )
+        except LeadlineError as error:
+            if not (isinstance(error.__cause__, FileExistsError) and path.exists()):
+                raise
 
 
 def _reopened(run: Run, targets: Sequence[PreparedTarget], session: Session) -> RunWriter:

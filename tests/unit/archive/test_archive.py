@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus
-from leadline.archive.runs import find_run, list_runs
+from leadline.archive.runs import BEFORE_NAME, find_run, list_runs, new_id
 from leadline.archive.verify import verify
 from leadline.archive.writer import RunWriter, lock_archive, remove_abandoned_drafts
 from leadline.engines.choose import OneEngine
@@ -412,11 +414,17 @@ def test_runs_are_found_by_id_prefix_path_and_age(tmp_path: Path) -> None:
     assert find_run("@latest", folder).path.name == "perf-20260102-000000-2"
     assert find_run("@previous", folder).path.name == "perf-20260102-000000"
     assert find_run(str(folder / "perf-20260101-000000"), tmp_path).complete is False
-    for name in ("perf-20260103-000000-release", "perf-20260104-000000-release"):
+    # Ids of earlier versions, and with a random part.
+    for name in (
+        "perf-20260103-000000-release",
+        "perf-20260104-000000-release",
+        "perf-20260105-000000-k3f9x-release",
+    ):
+        time.sleep(0.01)
         new_writer(folder / name, plan).close()
         assert find_run("release", folder).path.name == name
     for wrong, said in [
-        ("perf-2026", "beginning of 5 runs"),
+        ("perf-2026", "beginning of 6 runs"),
         ("lease", "there is no run 'lease'"),
         ("nothing", "there is no run 'nothing'"),
         (f"{tmp_path}/target", "is no archive"),
@@ -425,6 +433,14 @@ def test_runs_are_found_by_id_prefix_path_and_age(tmp_path: Path) -> None:
             find_run(wrong, folder)
         assert caught.value.kind is RUN_NOT_FOUND
         assert said in str(caught.value)
+
+
+def test_an_id_without_a_name_ends_with_no_number() -> None:
+    """`leadline history` takes a number at the end for the user's, which counts the runs."""
+    made = {new_id(datetime(2026, 11, 21, 12, tzinfo=UTC)) for _ in range(300)}
+    assert len(made) == 300
+    assert all(re.fullmatch(BEFORE_NAME, f"{one}-") for one in made)
+    assert not any(one[-1].isdigit() for one in made)
 
 
 def test_a_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path) -> None:

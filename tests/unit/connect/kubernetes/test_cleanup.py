@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from leadline import errors
+from leadline.archive.runs import new_id
 from leadline.connect.kubernetes import client
 from leadline.connect.kubernetes.cleanup import Removal, other_runs
-from leadline.connect.kubernetes.objects import MANAGED_BY, RUN, TOKEN
+from leadline.connect.kubernetes.objects import MANAGED_BY, RUN, TOKEN, label_value, labels_of
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import ApiDouble, World
 
@@ -311,3 +313,15 @@ def test_other_runs_are_those_with_pods_at_work(
         assert other_runs(connection, "perf-1", "ns") == ("perf-2",)
         world.denied.add(("list", "jobs"))
         assert other_runs(connection, "perf-1", "ns") == ()
+
+
+def test_runs_that_began_in_one_second_see_each_other(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    second = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+    runs = [new_id(second, "nightly-" + "x" * 79) for _ in range(2)]
+    for name, run in zip("ab", runs, strict=True):
+        world.add("jobs", name, "ns", labels={**labels_of(run, name)}, status={"active": 1})
+    with api.connection(tmp_path) as connection:
+        for run, other in (runs, reversed(runs)):
+            assert other_runs(connection, run, "ns") == (label_value(other),)

@@ -47,8 +47,8 @@ def test_what_a_run_makes_is_found_by_its_selector_and_by_that_of_all(run: str) 
 
 
 def test_long_names_keep_their_beginning() -> None:
-    run = "perf-20261121-193540-" + "x" * 80
-    assert label_value(run).startswith("perf-20261121-193540-x")
+    run = "perf-20261121-193540-k3f9x-" + "x" * 80
+    assert label_value(run).startswith("perf-20261121-193540-k3f9x-x")
 
 
 def test_tokens_differ_and_are_values() -> None:

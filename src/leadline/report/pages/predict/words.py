@@ -19,6 +19,7 @@ from leadline.analysis.predict.facts import (
     Sensitivity,
     Station,
 )
+from leadline.archive.runs import BEFORE_NAME
 from leadline.findings import Finding, Severity
 from leadline.metrics import Metric
 from leadline.report.words import (
@@ -178,7 +179,7 @@ def error_text(error: ForecastError) -> str:
 
 def source_text(error: ForecastError) -> str:
     """Name the runs of a validation, without their dates."""
-    return re.sub(r"\bperf-\d{8}-\d{6}-", "", error.source)
+    return re.sub(rf"\b{BEFORE_NAME}", "", error.source)
 
 
 # What takes less, or more, than was assumed, by the direction of a rate outside its interval.
