@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from leadline import errors
+from leadline import errors, files
 from leadline.archive.layout import STAGING
 from leadline.archive.reader import Run
 from leadline.archive.records import Created
@@ -285,6 +286,39 @@ def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
     except LeadlineError as error:
         return (f"{created.path} could not be removed: {error.fact}",)
     return remove_folder(created)
+
+
+def require_own_configurations(plan: Plan, archive: Path, *names: str) -> None:
+    """Raise LeadlineError(`run-not-resumable`) for a configuration of a cluster that the plan of an
+    archive names, and that may be another user's: a kubeconfig runs programs, and a ceph.conf
+    names files and modules. `names` are the clusters, all without any."""
+    runs = {archive.absolute().parent, archive.resolve().parent}
+    for cluster in plan.clusters:
+        if names and cluster.name not in names:
+            continue
+        kubeconfig = cluster.kubernetes.kubeconfig if cluster.kubernetes is not None else None
+        for path in map(Path, filter(None, (cluster.ceph_conf, cluster.keyring, kubeconfig))):
+            reason = _distrust(path, runs)
+            if reason:
+                raise LeadlineError(
+                    errors.RUN_NOT_RESUMABLE,
+                    f"the configuration of the cluster {cluster.name!r} is not used: {reason}",
+                    context=[str(path), f"named by the plan of {archive}"],
+                    hint="if it is yours: let only you and root write to it and to the folders "
+                    "above, and keep it outside of the folder of the runs",
+                )
+
+
+def _distrust(path: Path, runs: Collection[Path]) -> str:
+    """Why a file that an archive names may be another user's; empty if it is not."""
+    if any(place.is_relative_to(folder) for place in (path, path.resolve()) for folder in runs):
+        return f"{path} lies in the folder of the runs"
+    try:
+        if files.others_control(path) or files.others_control(path.absolute().parent):
+            return f"another user can change {path} or a folder above it"
+    except OSError as error:
+        return f"{path} cannot be checked: {error.strerror}"
+    return ""
 
 
 def _access(plan: Plan, name: str) -> CephAccess | None:
