@@ -12,7 +12,14 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from leadline.archive.records import Derived, FileDigest, Manifest, Redaction
+from leadline.archive.records import (
+    Created,
+    Derived,
+    FileDigest,
+    Manifest,
+    Redaction,
+    SettingChange,
+)
 from leadline.files import read_content, sync_folder
 from leadline.inventory.redaction import (
     MARK,
@@ -21,6 +28,7 @@ from leadline.inventory.redaction import (
     may_hold_secret,
     redact,
     redact_document,
+    redact_text,
 )
 
 AnyRecord = TypeVar("AnyRecord", bound=BaseModel)
@@ -36,6 +44,10 @@ CREATED = "created.jsonl"
 SETTINGS = "settings.jsonl"
 # What has to be undone is recorded in these before it is done.
 JOURNALS = (CREATED, SETTINGS)
+# Digests of the files that were written so far.
+DIGESTS = "digests.jsonl"
+# Plan and lines of journals with the secrets that their stored forms lack; only its user reads it.
+UNDO = "undo.jsonl"
 INVENTORY = "inventory"
 REDACTIONS = "redactions.json"
 PREFILL = "prefill"
@@ -150,13 +162,33 @@ def seal_holds(content: bytes) -> bool:
     return _digest_text(content[: found.start()] + _SEAL % b"") == found[1]
 
 
-# The journals name what may be removed or restored, and are read by `leadline clean`.
-_OWN = (*JOURNALS, REDACTIONS)
+# Not redacted when they are stored: journals are redacted line by line where they are written, and
+# a seal would no longer hold.
+_OWN = (*JOURNALS, DIGESTS, UNDO, REDACTIONS)
 
 
 def redact_file(name: str, content: bytes) -> bytes:
     """Remove secrets from a file of an archive, `name` being its path there."""
     return content if name in _OWN else redact_document(content)
+
+
+def redact_entry(entry: AnyRecord) -> AnyRecord:
+    """Return the entry of a journal without secrets.
+
+    A token names what the run created and is no secret, unless it is the description of a drill.
+    """
+    document = entry.model_dump(mode="json", by_alias=True)
+    if isinstance(entry, Created):
+        clean = {**document, "token": redact_text(entry.token)}
+    elif isinstance(entry, SettingChange):
+        clean = redact(document)
+        for key in ("before", "value", "read"):
+            named = {entry.parameter: document[key]}
+            if document[key] is not None and redact(named) != named:
+                clean[key] = redact(named)[entry.parameter]
+    else:
+        return entry
+    return entry if clean == document else type(entry).model_validate(clean)
 
 
 def redact_output(folder: Path) -> None:
@@ -187,7 +219,7 @@ def collect_redactions(root: Path, manifest: Manifest) -> tuple[Redaction, ...]:
     marked = [
         name
         for name in content_files(root)
-        if name not in _OWN
+        if name not in (REDACTIONS, UNDO)
         and not (root / name).is_symlink()
         and any(MARK in piece for piece in _pieces(root / name))
     ]

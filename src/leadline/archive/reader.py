@@ -14,6 +14,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from leadline.archive import layout
+from leadline.archive.journal import Journal, parse_journal
 from leadline.archive.raw import (
     ImportedFiles,
 )
@@ -28,6 +29,8 @@ from leadline.archive.records import (
     Stacks,
     TrialRecord,
     TrialStatus,
+    Unredacted,
+    WrittenFiles,
     damaged,
     read_record,
     require_known_version,
@@ -51,6 +54,12 @@ if TYPE_CHECKING:
     from leadline.inventory.kubernetes.models import KubernetesInventory
 
 Entry = TypeVar("Entry", bound=BaseModel)
+_JOURNALS: Mapping[str, type[BaseModel]] = {
+    layout.CREATED: Created,
+    layout.SETTINGS: SettingChange,
+    layout.UNDO: Unredacted,
+    layout.DIGESTS: WrittenFiles,
+}
 # Dumps of a cluster that are kept in memory together.
 _SMALL_BYTES = 16 << 20
 
@@ -327,12 +336,14 @@ class Run:
 
     @property
     def left_behind(self) -> tuple[Created, ...]:
-        """Things that the run created outside the archive and did not remove (after kill -9).
+        """Things that the run created outside the archive and did not remove (after kill -9), with
+        the secrets that undo them.
 
-        Raises LeadlineError(`archive-damaged`).
+        Raises LeadlineError(`archive-damaged`) for a journal that cannot be read. Of a damaged one
+        (`journal_faults`), the lines that can be read count.
         """
         left: dict[str, Created] = {}
-        for entry in self._journal(layout.CREATED, Created):
+        for entry in self._entries(layout.CREATED, Created, secrets=True):
             if entry.removed:
                 left.pop(entry.path, None)
             else:
@@ -341,43 +352,92 @@ class Run:
 
     @property
     def setting_changes(self) -> tuple[SettingChange, ...]:
-        """The changes of settings in all sessions, in their order.
+        """The changes of settings in all sessions, in their order, without secrets.
 
         Raises LeadlineError(`archive-damaged`).
         """
-        return tuple(self._journal(layout.SETTINGS, SettingChange))
+        return tuple(self._entries(layout.SETTINGS, SettingChange))
 
     @property
     def unrestored(self) -> tuple[tuple[SettingChange, ...], ...]:
         """The changes of each parameter that was not restored (after kill -9), since it was last as
-        before the run. Raises LeadlineError(`archive-damaged`)."""
-        return unrestored(self.setting_changes)
+        before the run, with secrets. Raises LeadlineError as `left_behind`."""
+        return unrestored(self._entries(layout.SETTINGS, SettingChange, secrets=True))
 
-    def _journal(self, name: str, model: type[Entry]) -> Iterator[Entry]:
+    @property
+    def whole_plan(self) -> Plan:
+        """The plan with its secrets, to resume the run or to undo its changes; they are kept where
+        its stored form lacks some. Raises LeadlineError(`archive-damaged`)."""
+        kept = self._unredacted(layout.PLAN).get(0)
+        if kept is not None:
+            with suppress(ValidationError):
+                whole = Plan.model_validate_json(kept)
+                if layout.encode(whole) == layout.encode(self.plan):
+                    return whole
+        return self.plan
+
+    def _entries(self, name: str, model: type[Entry], *, secrets: bool = False) -> Iterator[Entry]:
+        """Yield the records of a journal, with the `secrets` that its stored form lacks."""
+        kept = self._unredacted(name) if secrets else {}
+        for number, entry in self._journal(name).entries(model):
+            if number in kept:
+                with suppress(ValidationError):
+                    whole = model.model_validate_json(kept[number])
+                    # The line that a killed session announced may have become another one.
+                    entry = whole if layout.redact_entry(whole) == entry else entry
+            yield entry
+
+    def _unredacted(self, name: str) -> dict[int, str]:
+        """The contents with secrets of a document by the numbers of its lines, the last ones."""
+        records = (record for _, record in self._journal(layout.UNDO).entries(Unredacted))
+        return {record.line: record.content for record in records if record.file == name}
+
+    @property
+    def journaled(self) -> bool:
+        """Whether the archive records the digest of every file before it is written; versions
+        before 0.3 do not."""
+        recorded = self.manifest.journaled or layout.DIGESTS in self.manifest.files
+        return recorded or (self.path / layout.DIGESTS).exists()
+
+    def _journal(self, name: str) -> Journal:
+        """Read a journal; one that is not there has no lines."""
         path = self.path / name
         try:
             content = read_content(path)
         except FileNotFoundError:
-            return
+            return Journal((), ())
         except OSError as error:
             raise unreadable(error, path) from error
-        for line in content.splitlines():
-            # The line that was being written when the machine lost power is left out.
-            with suppress(ValidationError):
-                yield model.model_validate_json(line)
+        return parse_journal(content, unsealed=not self.journaled)
+
+    def journal_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each journal of things to undo that is not as it was written, and why.
+        Raises LeadlineError(`archive-damaged`)."""
+        for name, model in _JOURNALS.items():
+            for fault in self._journal(name).faults(model):
+                yield name, f"line {fault.number}: {fault.reason}"
+
+    @property
+    def written(self) -> tuple[WrittenFiles, ...]:
+        """The digests of files that sessions recorded, in their order. Raises
+        LeadlineError(`archive-damaged`)."""
+        return tuple(self._entries(layout.DIGESTS, WrittenFiles))
 
     @property
     def cleaning_unsealed(self) -> bool:
         """Whether a removal of leftovers ended before the digest of its journal was renewed."""
-        return any(map(self._grew, layout.JOURNALS))
+        return any(map(self.grew, _JOURNALS))
 
-    def _grew(self, name: str) -> bool:
-        """Whether a journal has more lines than were sealed."""
+    def grew(self, name: str) -> bool:
+        """Return whether a journal has more lines than were sealed; the secrets of a run that is
+        over may be gone."""
         sealed = self.manifest.files.get(name)
         if sealed is None:
             return False
         try:
             content = read_content(self.path / name)
+        except FileNotFoundError:
+            return name == layout.UNDO and self.complete
         except OSError:
             return False
         return (

@@ -312,6 +312,27 @@ class SettingChange(Record):
     read: str | None = None
 
 
+class WrittenFiles(Record):
+    """Files of an archive with the digests that they have from now on, recorded before they are
+    written. `absent`: files that are not there, or not any more."""
+
+    files: dict[str, FileDigest] = Field(default_factory=dict)
+    absent: tuple[str, ...] = Field(default=(), exclude_if=_is_empty)
+
+
+class Unredacted(Record):
+    """A document whose stored form lacks a secret that is needed to undo a change or to resume the
+    run: the archive's plan, or the line of a journal. `line` numbers begin at 1; 0: the file.
+
+    `salt` is random, so that the digest of this record does not give the secret away.
+    """
+
+    file: str
+    line: int = 0
+    content: str
+    salt: str
+
+
 class Redaction(Record):
     """A secret that was removed: the archive's file, the place in it (a JSON path or a line) and
     the reason."""
@@ -422,6 +443,8 @@ class Manifest(Record):
 
     `cluster_label` names the cluster of imported results.
     `seal` is the SHA-256 of the manifest's file with this value empty; empty before 0.2.0.
+    `journaled`: the digests of an archive that is not sealed are in its journal of digests, and
+    every line of its journals has a seal.
     """
 
     schema_: Literal["leadline/archive/1"] = Field(default="leadline/archive/1", alias="schema")
@@ -433,6 +456,7 @@ class Manifest(Record):
     sessions: tuple[Session, ...]
     problems: tuple[Problem, ...] = ()
     files: dict[str, FileDigest] = Field(default_factory=dict)
+    journaled: bool = Field(default=False, exclude_if=_is_empty)
     seal: str = ""
 
 

@@ -15,9 +15,17 @@ from pathlib import Path
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.journal import JournalFile
 from leadline.archive.reader import Run
-from leadline.archive.records import Manifest, Redaction, Scrub, TrialRecord, read_record
-from leadline.archive.verify import check_digests, verify
+from leadline.archive.records import (
+    Manifest,
+    Redaction,
+    Scrub,
+    TrialRecord,
+    WrittenFiles,
+    read_record,
+)
+from leadline.archive.verify import RENEWED, require_intact, verify
 from leadline.archive.writer import archive_errors, lock_archive, sealed
 from leadline.errors import LeadlineError
 from leadline.files import read_content, sync_folder
@@ -50,7 +58,7 @@ def scrub(run: Run, *, at: str) -> Scrubbed:
     with archive_errors(path):
         lock = lock_archive(path)
         try:
-            _require_intact(run)
+            require_intact(run)  # new digests would hide what happened to a file
             _remove(staging)  # of a scrub that was killed: a part, or the archive with its secrets
             changed = _copy_clean(path, staging)
             if not changed:
@@ -99,18 +107,6 @@ def _remove(staging: Path) -> None:
         shutil.rmtree(staging)
 
 
-def _require_intact(run: Run) -> None:
-    """Raise LeadlineError(`archive-damaged`): new digests would hide what happened to a file."""
-    problems = check_digests(run)
-    if problems:
-        raise LeadlineError(
-            errors.ARCHIVE_DAMAGED,
-            f"{len(problems)} files of the archive differ from their checksums",
-            context=[f"{problem.path}: {problem.message}" for problem in problems[:8]],
-            hint="`leadline verify` names every damaged file",
-        )
-
-
 def _copy_clean(path: Path, staging: Path) -> tuple[str, ...]:
     """Make a copy without secrets; files that need no change are hard links where possible.
 
@@ -148,11 +144,23 @@ def _seal(run: Run, staging: Path, entry: Scrub) -> None:
         if files != record.files:
             layout.write_durably(place, layout.encode(record.model_copy(update={"files": files})))
     manifest = read_record(staging / layout.MANIFEST, Manifest)
-    fresh = sealed(staging, manifest.model_copy(update={"files": {}}), entry)
+    if run.journaled:
+        renew_digests(staging)
+    fresh = sealed(staging, manifest.model_copy(update={"files": {}}), {}, entry)
     if not run.manifest.files:  # was not sealed: a killed run
-        fresh = fresh.model_copy(update={"files": {}})
+        fresh = fresh.model_copy(update={"files": {}, "journaled": manifest.journaled})
     layout.write_durably(staging / layout.MANIFEST, layout.encode(fresh))
     shutil.copymode(run.path, staging)
+
+
+def renew_digests(staging: Path) -> None:
+    """Begin the journal of digests anew, with those of the clean files."""
+    place = staging / layout.DIGESTS
+    place.unlink(missing_ok=True)
+    names = [name for name in layout.content_files(staging) if name not in RENEWED]
+    journal = JournalFile(place)
+    journal.append(WrittenFiles(files={name: layout.digest_file(staging / name) for name in names}))
+    journal.close()
 
 
 def _require_same_numbers(run: Run, clean: Run) -> None:

@@ -6,13 +6,21 @@ import math
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadline import errors
 from leadline.archive import layout
 from leadline.archive.raw import derived_operations
 from leadline.archive.reader import Run
-from leadline.archive.records import DerivedOperation, FileDigest, RunStatus, TrialStatus
+from leadline.archive.records import (
+    DerivedOperation,
+    FileDigest,
+    RunStatus,
+    TrialStatus,
+    WrittenFiles,
+)
 from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
 from leadline.files import LARGEST_FILE_BYTES, read_content
@@ -42,6 +50,7 @@ class Verification:
         return not self.problems
 
 
+_MOST_NAMED = 8
 _ENDS = {RunStatus.INTERRUPTED: "interrupted", RunStatus.GUARDED: "stopped by its guard"}
 
 
@@ -56,15 +65,10 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         manifest = run.manifest
     except LeadlineError as error:
         return Verification(files=1, numbers=0, problems=(_problem(layout.MANIFEST, error),))
-    if manifest.seal and not layout.seal_holds(read_content(run.path / layout.MANIFEST)):
-        message = "its SHA-256 is not the sealed one"
-        problems.append(Discrepancy(path=layout.MANIFEST, message=message))
-    checked = 0
-    if manifest.status is RunStatus.COMPLETE or manifest.files:
-        checked += _check_sealed(run.path, manifest.files, problems)
-        if run.cleaning_unsealed:
-            message = "leftovers were being removed; `leadline clean` finishes that"
-            problems.append(Discrepancy(path=layout.CREATED, message=message))
+    checked = _check_digests(run, problems)
+    if run.cleaning_unsealed:
+        message = "leftovers were being removed; `leadline clean` finishes that"
+        problems.append(Discrepancy(path=layout.CREATED, message=message))
     if manifest.status is not RunStatus.COMPLETE:
         message = (
             f"the run was {_ENDS[manifest.status]}; `leadline run --resume` goes on with it"
@@ -88,9 +92,6 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         except LeadlineError as error:
             problems.append(_problem(f"{where}/{layout.TRIAL_RECORD}", error))
             continue
-        if not manifest.files:
-            digests = {f"{where}/{name}": digest for name, digest in attempt.record.files.items()}
-            checked += _check_files(run.path, digests, problems)
         numbers += _check_numbers(attempt, where, problems)
     try:
         planned = run.plan.trials
@@ -105,25 +106,129 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
     return Verification(files=checked, numbers=numbers, problems=tuple(dict.fromkeys(problems)))
 
 
-def check_digests(run: Run) -> tuple[Discrepancy, ...]:
-    """Return the files that differ from their digests: of a sealed archive all files, else those
-    of the trials. Raises LeadlineError(`archive-damaged`)."""
+def check_intact(run: Run) -> tuple[Discrepancy, ...]:
+    """Return what is not as it was written: files by their digests, journals by their seals.
+
+    A journal that grew in a removal of leftovers that was killed is intact. Nothing in an archive
+    with a discrepancy is executed, removed or written again.
+    """
     problems: list[Discrepancy] = []
-    if run.manifest.files:
-        _check_sealed(run.path, run.manifest.files, problems)
-    for folder in () if run.manifest.files else run.trial_folders:
+    try:
+        _check_digests(run, problems)
+        damaged = {name for name, _ in run.journal_faults()}
+        for name in _GROWING - damaged:
+            if run.grew(name) or (name == layout.UNDO and run.path.joinpath(name).exists()):
+                problems = [problem for problem in problems if problem.path != name]
+    except LeadlineError as error:
+        problems.append(_problem(layout.MANIFEST, error))
+    return tuple(dict.fromkeys(problems))
+
+
+def require_intact(run: Run) -> None:
+    """Raise LeadlineError(`archive-damaged`) for an archive that is not as it was written."""
+    problems = check_intact(run)
+    if problems:
+        raise LeadlineError(
+            errors.ARCHIVE_DAMAGED,
+            f"the archive of {run.path.name} is not as it was written, and nothing is done with it",
+            context=[f"{problem.path}: {problem.message}" for problem in problems[:_MOST_NAMED]],
+            hint="`leadline verify` names every difference; a new run measures again",
+        )
+
+
+# A removal of leftovers adds to these before the manifest has their new digests.
+_GROWING = frozenset({*layout.JOURNALS, layout.UNDO, layout.DIGESTS})
+# Written anew whenever the archive is sealed.
+RENEWED = frozenset({*_GROWING, layout.REDACTIONS, layout.MANIFEST})
+
+
+def base_digests(run: Run) -> dict[str, FileDigest]:
+    """Return the digests of files as they were written, without those that only the record of a
+    trial has: of a sealed archive those of its manifest.
+
+    The last entry of the journal of digests counts as far as its files were written: a session was
+    killed before it did that, or after. Raises LeadlineError(`archive-damaged`).
+    """
+    digests = dict(run.manifest.files)
+    if not digests and run.written:
+        *earlier, last = run.written
+        digests, before = _folded(run.written), _folded(earlier)
+        for name, digest in last.files.items():
+            if _holds(run.path, name, digest):
+                continue
+            if name in before and _holds(run.path, name, before[name]):
+                digests[name] = before[name]
+            elif name not in before and not os.path.lexists(run.path / name):
+                del digests[name]
+    return {name: digest for name, digest in digests.items() if name not in RENEWED}
+
+
+def recorded_digests(run: Run) -> dict[str, FileDigest]:
+    """Return the digests of all files as they were written; a file without is not recorded.
+
+    Raises LeadlineError(`archive-damaged`).
+    """
+    digests = base_digests(run)
+    for folder in run.trial_folders:
         place = str(folder.relative_to(run.path))
-        record = StoredTrial(folder, None).record
-        digests = {f"{place}/{name}": digest for name, digest in record.files.items()}
-        _check_files(run.path, digests, problems)
-    return tuple(problems)
+        record = digests.get(f"{place}/{layout.TRIAL_RECORD}")
+        if record is None or _holds(run.path, f"{place}/{layout.TRIAL_RECORD}", record):
+            with suppress(LeadlineError):
+                for name, digest in StoredTrial(folder, None).record.files.items():
+                    digests.setdefault(f"{place}/{name}", digest)
+    return digests
 
 
-def _check_sealed(root: Path, files: dict[str, FileDigest], problems: list[Discrepancy]) -> int:
-    checked = _check_files(root, files, problems)
-    for extra in sorted(set(layout.content_files(root)) - set(files)):
-        problems.append(Discrepancy(path=extra, message="is not in the manifest"))
-    return checked
+def _folded(written: Iterable[WrittenFiles]) -> dict[str, FileDigest]:
+    digests: dict[str, FileDigest] = {}
+    for entry in written:
+        digests |= entry.files
+        for name in entry.absent:
+            digests.pop(name, None)
+    return digests
+
+
+def news_of(run: Run) -> WrittenFiles:
+    """Return what the journal of digests lacks before an archive goes on: the digests of its
+    manifest, and what a killed session announced and did not write."""
+    base, recorded = base_digests(run), _folded(run.written)
+    files = {name: digest for name, digest in base.items() if recorded.get(name) != digest}
+    return WrittenFiles(files=files, absent=tuple(sorted(recorded.keys() - base.keys())))
+
+
+def _holds(root: Path, name: str, digest: FileDigest) -> bool:
+    with suppress(OSError, ValueError):
+        return _fault(_Folders(root), name, digest) is None
+    return False
+
+
+def _check_digests(run: Run, problems: list[Discrepancy]) -> int:
+    """Add what differs from digests and seals; return how many files were compared."""
+    manifest = run.manifest
+    if manifest.seal and not layout.seal_holds(read_content(run.path / layout.MANIFEST)):
+        message = "its SHA-256 is not the sealed one"
+        problems.append(Discrepancy(path=layout.MANIFEST, message=message))
+    for name, message in run.journal_faults():
+        problems.append(Discrepancy(path=name, message=message))
+    if manifest.status is RunStatus.COMPLETE or manifest.files:
+        checked = _check_files(run.path, manifest.files, problems)
+        for extra in sorted(set(layout.content_files(run.path)) - set(manifest.files)):
+            problems.append(Discrepancy(path=extra, message="is not in the manifest"))
+        return checked
+    recorded = recorded_digests(run)
+    if run.journaled:
+        # What a session writes on and on, or makes when it ends, is not recorded before.
+        free = (*RENEWED, f"{layout.GUARD}/")
+        for extra in sorted(set(layout.content_files(run.path)) - set(recorded)):
+            if not extra.startswith(free):
+                problems.append(Discrepancy(path=extra, message="was not recorded by the run"))
+        needed = [layout.CREATED, layout.DIGESTS]
+        with suppress(LeadlineError):  # the digest of a plan that cannot be read does not hold
+            needed += [layout.SETTINGS] if run.plan.settings else []
+        for name in needed:
+            if not (run.path / name).exists():
+                problems.append(Discrepancy(path=name, message="is missing"))
+    return _check_files(run.path, recorded, problems)
 
 
 def _problem(path: str, error: LeadlineError) -> Discrepancy:

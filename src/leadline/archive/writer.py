@@ -7,6 +7,7 @@ it or nothing. The manifest says `running` until the end and receives the digest
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,9 +18,11 @@ from pydantic import BaseModel
 
 from leadline import errors
 from leadline.archive import layout
+from leadline.archive.journal import JournalFile
 from leadline.archive.reader import Run
 from leadline.archive.records import (
     Created,
+    FileDigest,
     Look,
     Manifest,
     Problem,
@@ -30,8 +33,11 @@ from leadline.archive.records import (
     SettingChange,
     Stacks,
     TrialRecord,
+    Unredacted,
+    WrittenFiles,
     read_record,
 )
+from leadline.archive.verify import news_of, recorded_digests, require_intact
 from leadline.errors import LeadlineError
 from leadline.files import lock_file, sync_folder
 from leadline.inventory.host import HostInventory
@@ -53,6 +59,7 @@ class RunWriter:
         self.path = path
         self._lock = lock
         self._manifest = manifest
+        self._journals: dict[str, JournalFile] = {}
 
     @classmethod
     def create(
@@ -72,14 +79,19 @@ class RunWriter:
                 created_at=created_at,
                 trials_planned=len(plan.trials),
                 sessions=(session,),
+                journaled=True,
             )
             try:
                 draft.mkdir(mode=0o755)
-                lock = lock_archive(draft)
+                writer = cls(draft, lock_archive(draft), manifest)
                 (draft / layout.TRIALS).mkdir()
-                layout.write_durably(draft / layout.PLAN_AS_GIVEN, redact_document(plan_as_given))
-                layout.write_durably(draft / layout.PLAN, layout.encode(plan))
-                layout.write_durably(draft / layout.MANIFEST, layout.encode(manifest))
+                writer._write({layout.PLAN_AS_GIVEN: redact_document(plan_as_given)})
+                writer._write_plan(plan)
+                # A journal that is missing later is damage.
+                writer._journal(layout.CREATED)
+                if plan.settings:
+                    writer._journal(layout.SETTINGS)
+                writer._write_manifest(manifest)
                 # Nothing that exists is replaced, not even an empty folder.
                 path.mkdir()
                 try:
@@ -90,27 +102,40 @@ class RunWriter:
             except OSError:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
+            writer.path = path
             sync_folder(path.parent)
-        return cls(path, lock, manifest)
+        return writer
 
     @classmethod
     def reopen(cls, path: Path, *, session: Session) -> RunWriter:
         """Continue an unfinished archive. Raises LeadlineError: `run-not-resumable` if another
-        process is writing it, `archive-damaged` if it holds a link."""
+        process is writing it, `archive-damaged` if a file is not as it was written."""
         require_no_link(path)
         with archive_errors(path):
             lock = lock_archive(path)
-            manifest = read_record(path / layout.MANIFEST, Manifest)
-            shutil.rmtree(path / layout.STAGING, ignore_errors=True)
-            for temporary in path.rglob(layout.TEMPORARY.format("*")):
-                temporary.unlink(missing_ok=True)
-            writer = cls(path, lock, manifest)
+            try:
+                run = Run(path)
+                require_intact(run)
+                manifest = run.manifest
+                shutil.rmtree(path / layout.STAGING, ignore_errors=True)
+                for temporary in path.rglob(layout.TEMPORARY.format("*")):
+                    temporary.unlink(missing_ok=True)
+                writer = cls(path, lock, manifest)
+                news = news_of(run)
+                if news.files or news.absent:
+                    writer._note_written(news)
+                for name in layout.JOURNALS if run.plan.settings else (layout.CREATED,):
+                    writer._journal(name)
+            except BaseException:
+                os.close(lock)
+                raise
             writer._write_manifest(
                 manifest.model_copy(
                     update={
                         "status": RunStatus.RUNNING,
                         "sessions": (*manifest.sessions, session),
                         "files": {},
+                        "journaled": True,
                     }
                 )
             )
@@ -128,17 +153,17 @@ class RunWriter:
             lock = lock_archive(path)
             writer = cls(path, lock, read_record(path / layout.MANIFEST, Manifest))
         try:
+            require_intact(writer.run)
             yield writer
-            files = writer._manifest.files
-            if files:
-                journals = {
-                    name: layout.digest_file(path / name)
-                    for name in layout.JOURNALS
-                    if (path / name).exists()
-                }
-                writer._write_manifest(
-                    writer._manifest.model_copy(update={"files": {**files, **journals}})
-                )
+            with archive_errors(path):
+                writer._forget_secrets(writer._manifest.status)
+                files = dict(writer._manifest.files)
+                if files:
+                    for name in (*layout.JOURNALS, layout.UNDO, layout.DIGESTS):
+                        files.pop(name, None)
+                        if (path / name).exists():
+                            files[name] = layout.digest_file(path / name)
+                    writer._write_manifest(writer._manifest.model_copy(update={"files": files}))
         finally:
             writer.close()
 
@@ -170,11 +195,22 @@ class RunWriter:
         try:
             with archive_errors(self.path):
                 yield folder
-                if not (folder / layout.TRIAL_RECORD).exists():  # which has digests of the rest
+                record = folder / layout.TRIAL_RECORD
+                if not record.exists():  # which has digests of the rest
                     layout.redact_output(folder)
                 place = self.path / name
                 layout.make_folders(place.parent)
                 layout.sync_tree(folder)
+                files = [record] if record.exists() else sorted(folder.iterdir())
+                self._note_written(
+                    WrittenFiles(
+                        files={
+                            f"{name}/{path.name}": layout.digest_file(path)
+                            for path in files
+                            if path.is_file()
+                        }
+                    )
+                )
                 folder.rename(place)
                 sync_folder(place.parent)
         finally:
@@ -197,17 +233,15 @@ class RunWriter:
     def extend(self, plan: Plan) -> None:
         """Replace the plan by one that adds trials to it."""
         with archive_errors(self.path):
-            layout.write_durably(self.path / layout.PLAN, layout.encode(plan))
+            self._write_plan(plan)
         manifest = self._manifest.model_copy(update={"trials_planned": len(plan.trials)})
         with archive_errors(self.path):
             self._write_manifest(manifest)
 
     def write_look(self, look: Look) -> None:
         """Keep a look, before anything that follows from it."""
-        place = self.path / layout.look_file(len(self.run.looks) + 1)
         with archive_errors(self.path):
-            layout.make_folders(place.parent)
-            layout.write_durably(place, layout.encode(look))
+            self._write({layout.look_file(len(self.run.looks) + 1): layout.encode(look)})
 
     @property
     def session(self) -> int:
@@ -223,18 +257,14 @@ class RunWriter:
         return place
 
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
+        name = f"{layout.INVENTORY}/{self.session:03d}-{moment}.json"
         with archive_errors(self.path):
-            folder = self.path / layout.INVENTORY
-            layout.make_folders(folder)
-            name = f"{self.session:03d}-{moment}.json"
-            layout.write_durably(folder / name, layout.encode(inventory))
+            self._write({name: layout.encode(inventory)})
 
     def write_stacks(self, stacks: Stacks) -> None:
         """Keep the layers below the targets of this session."""
         with archive_errors(self.path):
-            place = self.path / layout.stacks_file(f"{self.session:03d}")
-            layout.make_folders(place.parent)
-            layout.write_durably(place, layout.encode(stacks))
+            self._write({layout.stacks_file(f"{self.session:03d}"): layout.encode(stacks)})
 
     def write_system(
         self, moment: Literal["start", "end"], name: str, dumps: Mapping[str, bytes]
@@ -253,10 +283,42 @@ class RunWriter:
 
     def _write_dumps(self, place: str, dumps: Mapping[str, bytes]) -> None:
         with archive_errors(self.path):
-            folder = self.path / place
-            layout.make_folders(folder)
-            for file, content in dumps.items():
-                layout.write_durably(folder / file, redact_document(content))
+            self._write(
+                {f"{place}/{file}": redact_document(content) for file, content in dumps.items()}
+            )
+
+    def _write(self, files: Mapping[str, bytes]) -> None:
+        """Write files durably, after their digests are recorded. Raises OSError."""
+        digests = {name: layout.digest(content) for name, content in files.items()}
+        self._note_written(WrittenFiles(files=digests))
+        for name, content in files.items():
+            layout.make_folders((self.path / name).parent)
+            layout.write_durably(self.path / name, content)
+
+    def _write_plan(self, plan: Plan) -> None:
+        content, whole = layout.encode(plan), plan.model_dump_json(by_alias=True)
+        if Plan.model_validate_json(content) != plan:
+            self._keep_secrets(layout.PLAN, 0, whole)
+        self._write({layout.PLAN: content})
+
+    def _note_written(self, written: WrittenFiles) -> None:
+        self._journal(layout.DIGESTS).append(written)
+
+    def _keep_secrets(self, file: str, line: int, content: str) -> None:
+        """Keep what a document is without redaction, where only this user can read it."""
+        kept = Unredacted(file=file, line=line, content=content, salt=secrets.token_hex(32))
+        self._journal(layout.UNDO).append(kept)
+
+    def _forget_secrets(self, status: RunStatus) -> None:
+        """Remove what undoes the changes of a run when nothing is left to undo or to resume."""
+        run = self.run
+        place = self.path / layout.UNDO
+        over = status is RunStatus.COMPLETE and not run.left_behind and not run.unrestored
+        if over and place.exists():
+            if layout.UNDO in self._journals:
+                self._journals.pop(layout.UNDO).close()
+            place.unlink()
+            sync_folder(self.path)
 
     def note_created(self, entry: Created) -> None:
         """Record durably, before it is created, something outside the archive."""
@@ -270,16 +332,17 @@ class RunWriter:
         self._append_journal(layout.SETTINGS, change)
 
     def _append_journal(self, name: str, entry: BaseModel) -> None:
-        with archive_errors(self.path), (self.path / name).open("ab+") as stream:
-            stream.seek(0)
-            before = stream.read()
-            if before[-1:] not in (b"", b"\n"):  # a power cut tore the last line
-                stream.write(b"\n")
-            stream.write(entry.model_dump_json(by_alias=True).encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-            if not before:
-                sync_folder(self.path)
+        with archive_errors(self.path):
+            journal, clean = self._journal(name), layout.redact_entry(entry)
+            if clean != entry:
+                self._keep_secrets(name, journal.lines + 1, entry.model_dump_json(by_alias=True))
+            journal.append(clean)
+
+    def _journal(self, name: str) -> JournalFile:
+        if name not in self._journals:
+            mode = 0o600 if name == layout.UNDO else 0o666
+            self._journals[name] = JournalFile(self.path / name, mode=mode)
+        return self._journals[name]
 
     def seal(self, status: RunStatus, *, ended_at: str, problems: tuple[Problem, ...] = ()) -> None:
         """Digest every file and write the final manifest."""
@@ -293,10 +356,14 @@ class RunWriter:
                     "problems": (*self._manifest.problems, *problems),
                 }
             )
-            self._write_manifest(sealed(self.path, manifest))
+            self._forget_secrets(status)
+            recorded = recorded_digests(self.run)
+            self._write_manifest(sealed(self.path, manifest, recorded))
 
     def close(self) -> None:
         """Release the archive, sealed or not."""
+        while self._journals:
+            self._journals.popitem()[1].close()
         if self._lock >= 0:
             (self.path / layout.LOCK).unlink(missing_ok=True)
             os.close(self._lock)
@@ -307,9 +374,12 @@ class RunWriter:
         self._manifest = manifest
 
 
-def sealed(path: Path, manifest: Manifest, *scrubs: Scrub) -> Manifest:
+def sealed(
+    path: Path, manifest: Manifest, recorded: Mapping[str, FileDigest], *scrubs: Scrub
+) -> Manifest:
     """Write the list of redactions, if any, and return the manifest with every file's digest.
 
+    A file keeps for ever the digest that was `recorded` when it was written, whatever it is now.
     `scrubs` are added to those that the list has. Raises OSError.
     """
     place = path / layout.REDACTIONS
@@ -318,8 +388,11 @@ def sealed(path: Path, manifest: Manifest, *scrubs: Scrub) -> Manifest:
     if redactions or kept or scrubs:
         record = Redactions(redactions=redactions, scrubs=(*kept, *scrubs))
         layout.write_durably(place, layout.encode(record))
-    files = {name: layout.digest_file(path / name) for name in layout.content_files(path)}
-    return manifest.model_copy(update={"files": files})
+    files = {
+        name: recorded.get(name) or layout.digest_file(path / name)
+        for name in sorted({*layout.content_files(path), *recorded})
+    }
+    return manifest.model_copy(update={"files": files, "journaled": False})
 
 
 def lock_archive(path: Path) -> int:

@@ -13,9 +13,9 @@ import pytest
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.records import Created, RunStatus, Session, TrialStatus
+from leadline.archive.records import Created, RunStatus, Session, TrialStatus, WrittenFiles
 from leadline.archive.runs import BEFORE_NAME, find_run, list_runs, new_id
-from leadline.archive.verify import verify
+from leadline.archive.verify import check_intact, verify
 from leadline.archive.writer import RunWriter, lock_archive, remove_abandoned_drafts
 from leadline.engines.choose import OneEngine
 from leadline.engines.replay import ReplayEngine
@@ -304,6 +304,82 @@ def test_kill_9_at_any_moment_leaves_a_run_that_resumes_and_verifies(
     assert list(target.iterdir()) == []
 
 
+def flip(path: Path) -> bytes:
+    """Change a byte in the middle of a file; return what it held."""
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    return content
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_nothing_is_resumed_over_a_damaged_or_missing_file(tmp_path: Path, killed: bool) -> None:
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    if killed:
+        run_until_killed(target, path, "TrialStarted", 3)
+    else:
+        writer = new_writer(path, make_plan(target, repeats=3))
+        replay(writer, writer.run.plan.trials[:2])
+        writer.close()
+    names = [name for name in layout.content_files(path) if (path / name).stat().st_size]
+    assert {Path(name).name for name in names} >= {
+        *("plan.json", "plan-as-given", "created.jsonl", "digests.jsonl", "001-start.json"),
+        *("trial.json", "fio.json", "derived.json", "job.fio"),
+    }
+    assert check_intact(Run(path)) == ()
+    for name in names:
+        content = flip(path / name)
+        for _ in ("changed", "missing"):
+            found = {problem.path for problem in check_intact(Run(path))}
+            assert name in found
+            with pytest.raises(LeadlineError) as caught:
+                RunWriter.reopen(path, session=SESSION)
+            assert caught.value.kind is ARCHIVE_DAMAGED, name
+            with pytest.raises(LeadlineError), RunWriter.tidying(path):
+                pass
+            (path / name).unlink(missing_ok=True)
+        (path / name).write_bytes(content)
+    assert check_intact(Run(path)) == ()
+    RunWriter.reopen(path, session=SESSION).close()
+    assert check_intact(Run(path)) == ()
+
+
+def test_a_file_that_is_damaged_while_its_run_goes_on_is_known_for_ever(tmp_path: Path) -> None:
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    writer = new_writer(path, make_plan(target))
+    replay(writer, writer.run.plan.trials[:1])
+    writer.close()
+    writer = RunWriter.reopen(path, session=SESSION)
+    victim = writer.run.trials[0].folder / layout.FIO_OUTPUT
+    flip(victim)
+    (writer.run.path / layout.INVENTORY / "001-start.json").unlink()
+    replay(writer, writer.run.to_do())
+    writer.close()
+    run = Run(path)
+    assert run.complete
+    found = {problem.path for problem in verify(run).problems}
+    assert found >= {str(victim.relative_to(path)), "inventory/001-start.json"}
+
+
+def test_a_kill_between_a_digest_and_its_file_is_no_damage(tmp_path: Path) -> None:
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    writer = new_writer(path, make_plan(target))
+    plan = writer.run.plan
+    digest = layout.digest(b"never written")
+    writer._note_written(WrittenFiles(files={"looks/001.json": digest, layout.PLAN: digest}))
+    writer.close()
+    assert check_intact(Run(path)) == ()
+    writer = RunWriter.reopen(path, session=SESSION)
+    assert writer.run.plan == plan
+    replay(writer, plan.trials)
+    writer.close()
+    assert verify(Run(path)).ok
+    assert Run(path).complete
+
+
 def test_to_do_is_what_lacks_a_result(tmp_path: Path, run: Run) -> None:
     assert run.to_do() == ()
     shutil.rmtree(run.trials[0].folder)
@@ -330,13 +406,16 @@ def test_what_was_left_behind_is_known_even_with_a_torn_last_line(tmp_path: Path
 
 def test_an_entry_after_a_torn_line_is_kept(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
-    writer = new_writer(tmp_path / "run", make_plan(tmp_path / "target"))
+    new_writer(tmp_path / "run", make_plan(tmp_path / "target")).close()
     journal = tmp_path / "run" / layout.CREATED
     journal.write_bytes(b'{"target": "a", "pa')
+    assert check_intact(Run(tmp_path / "run")) == ()
+    writer = RunWriter.reopen(tmp_path / "run", session=SESSION)
     entry = Created(target="a", path="/x/1", token="t1")
     writer.note_created(entry)
     assert writer.run.left_behind == (entry,)
     writer.close()
+    assert check_intact(Run(tmp_path / "run")) == ()
 
 
 def test_a_killed_removal_of_leftovers_is_found_and_finished(tmp_path: Path) -> None:

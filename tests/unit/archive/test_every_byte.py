@@ -17,7 +17,7 @@ import pytest
 
 from leadline.archive import layout
 from leadline.archive.reader import Run
-from leadline.archive.verify import Discrepancy, check_digests, verify
+from leadline.archive.verify import Discrepancy, check_intact, verify
 from leadline.errors import ARCHIVE_NEWER, FORMAT_INVALID, LeadlineError
 from leadline.report.page_check import read_page
 from leadline.report.render.html import open_page
@@ -65,22 +65,24 @@ def test_every_changed_byte_of_every_file_is_found(stored: Path, archive: str) -
     count = 0
     for name, digest in sealed.items():
         # The same digests as `verify` uses, one file at a time.
-        run.__dict__["manifest"] = run.manifest.model_copy(update={"files": {name: digest}})
+        run.__dict__["manifest"] = run.manifest.model_copy(
+            update={"files": {name: digest}, "seal": ""}
+        )
         path = run.path / name
         apart = stored / "apart"
         (apart / name).parent.mkdir(parents=True)
         path.rename(apart / name)
         alone = Run(apart)
         alone.__dict__["manifest"] = run.manifest
-        assert check_digests(alone) == ()
+        assert check_intact(alone) == ()
         content = (apart / name).read_bytes()
         with (apart / name).open("r+b", buffering=0) as stream:
             for at in range(chance.randrange(STEP), len(content), STEP):
                 os.pwrite(stream.fileno(), bytes([other(content[at], chance)]), at)
-                assert names(check_digests(alone)) == {name}, f"byte {at} of {name}"
+                assert names(check_intact(alone)) == {name}, f"byte {at} of {name}"
                 os.pwrite(stream.fileno(), content[at : at + 1], at)
                 count += 1
-        assert check_digests(alone) == ()
+        assert check_intact(alone) == ()
         (apart / name).rename(path)
         shutil.rmtree(apart)
     assert verify(Run(run.path)).ok

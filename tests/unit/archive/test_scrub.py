@@ -29,11 +29,14 @@ AT = "2026-11-23T09:00:00.000+00:00"
 CONFIG, STDERR = "hunter2-config", "hunter2-stderr"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """A sealed run of an earlier version: a dump and the stderr of a trial hold secrets."""
+@pytest.fixture(params=["0.2", "0.3"])
+def run(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
+    """A sealed run: a dump and the stderr of a trial hold secrets. Version 0.2 records no digest
+    before it seals an archive."""
     (tmp_path / "target").mkdir()
     made = replayed(tmp_path / "runs" / "perf-a", make_plan(tmp_path / "target", repeats=1))
+    if request.param == "0.2":
+        (made.path / layout.DIGESTS).unlink()
     plant(made)
     return Run(made.path)
 
@@ -60,6 +63,8 @@ def reseal(run: Run) -> None:
         }
         fresh = record.model_copy(update={"files": files})
         (folder / layout.TRIAL_RECORD).write_bytes(layout.encode(fresh))
+    if run.journaled:
+        scrubbing.renew_digests(run.path)
     manifest = Manifest.model_validate_json((run.path / layout.MANIFEST).read_bytes())
     files = {name: layout.digest_file(run.path / name) for name in layout.content_files(run.path)}
     (run.path / layout.MANIFEST).write_bytes(
@@ -101,6 +106,8 @@ def test_secrets_leave_and_the_numbers_stay(run: Run) -> None:
     assert [one.at for one in after.redactions.scrubs] == [AT]
     written = {*done.changed, layout.MANIFEST, layout.REDACTIONS}
     written.add(f"{layout.TRIALS}/{run.trial_folders[0].name}/{layout.TRIAL_RECORD}")
+    if (run.path / layout.DIGESTS).exists():
+        written.add(layout.DIGESTS)
     kept = contents(run.path)
     assert {name for name in kept if kept[name] != before.get(name)} == written
     assert sorted(path.name for path in run.path.parent.iterdir()) == [run.path.name]

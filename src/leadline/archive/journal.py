@@ -1,0 +1,162 @@
+"""Append-only files of JSON lines in which every damaged byte shows.
+
+The last key of a line is its seal: the SHA-256, in hexadecimal, of all bytes of the file before
+that key. A valid seal vouches for everything before it, also for a line that a power cut tore.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from json import JSONDecoder
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from leadline.files import sync_folder
+
+Entry = TypeVar("Entry", bound=BaseModel)
+
+_SEALED = re.compile(rb',"seal":"([0-9a-f]{64})"\}\Z')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedLine:
+    """A line that is not as it was written; numbers begin at 1."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a journal without its seal; numbers begin at 1."""
+
+    number: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The lines of a journal, and which of its lines are damaged. An unfinished last line is left
+    out: what it announces was not done."""
+
+    lines: tuple[Line, ...]
+    damaged: tuple[DamagedLine, ...]
+
+    def entries(self, model: type[Entry]) -> Iterator[tuple[int, Entry]]:
+        """Yield the number and the record of every line that can be read, damaged or not."""
+        for line in self.lines:
+            with suppress(ValidationError):
+                yield line.number, model.model_validate_json(line.content)
+
+    def faults(self, model: type[BaseModel]) -> tuple[DamagedLine, ...]:
+        """List the damaged lines and those that are no record of `model`, in their order."""
+        readable = {number for number, _ in self.entries(model)}
+        faults = {line.number: line for line in self.damaged}
+        for line in self.lines:
+            if line.number not in readable:
+                unreadable = DamagedLine(number=line.number, reason="it is no record of a journal")
+                faults.setdefault(line.number, unreadable)
+        return tuple(faults[number] for number in sorted(faults))
+
+
+def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
+    """Parse a journal and check its seals.
+
+    Args:
+        content: the whole file.
+        unsealed: whether lines without a seal may come first, as versions before 0.3 wrote them.
+    """
+    *complete, rest = content.split(b"\n")
+    lines: list[Line] = []
+    doubtful: list[DamagedLine] = []  # no later seal vouches for them so far
+    hashed = hashlib.sha256()
+    for number, line in enumerate(complete, start=1):
+        seal = _SEALED.search(line)
+        if seal is not None:
+            unsealed = False
+        is_object = _object_length(line) == len(line) > 0
+        if seal is not None and _seal_of(hashed, line[: seal.start()]) == seal[1]:
+            doubtful.clear()
+        elif not (unsealed and is_object):
+            doubtful.append(DamagedLine(number=number, reason="its seal does not hold"))
+        if is_object:
+            lines.append(Line(number, _without_seal(line)))
+        hashed.update(line + b"\n")
+    length = _object_length(rest)
+    if length:  # only its line break is missing or damaged
+        number, whole = len(complete) + 1, rest[:length]
+        seal = _SEALED.search(whole)
+        holds = seal is not None and _seal_of(hashed, whole[: seal.start()]) == seal[1]
+        if length < len(rest) or not (holds or unsealed):
+            doubtful.append(DamagedLine(number=number, reason="its end is damaged"))
+        lines.append(Line(number, _without_seal(whole)))
+    return Journal(tuple(lines), tuple(doubtful))
+
+
+def _seal_of(before: hashlib._Hash, line: bytes) -> bytes:
+    """Compute the seal of a line, of which the seal is cut off, after what was hashed `before`."""
+    hashed = before.copy()
+    hashed.update(line)
+    return hashed.hexdigest().encode()
+
+
+def _without_seal(line: bytes) -> bytes:
+    seal = _SEALED.search(line)
+    return line if seal is None else line[: seal.start()] + b"}"
+
+
+def _object_length(text: bytes) -> int:
+    """Return the length of the JSON object that a text begins with; 0 without a complete one."""
+    decoded = text.decode("utf-8", "surrogateescape")
+    try:
+        value, end = JSONDecoder().raw_decode(decoded)
+    except (ValueError, RecursionError):
+        return 0
+    return len(decoded[:end].encode("utf-8", "surrogateescape")) if isinstance(value, dict) else 0
+
+
+class JournalFile:
+    """A journal that is written: every line is durable before `append` returns."""
+
+    def __init__(self, path: Path, *, mode: int = 0o666) -> None:
+        """Open or make the file. Raises OSError, also for a link."""
+        new = not path.exists()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._handle = os.open(path, flags, mode)
+        with os.fdopen(os.dup(self._handle), "rb") as stream:
+            content = stream.read()
+        self._hashed = hashlib.sha256(content)
+        self._torn = content[-1:] not in (b"", b"\n")
+        self.lines = content.count(b"\n") + self._torn
+        if new:
+            os.fsync(self._handle)
+            sync_folder(path.parent)
+
+    def append(self, entry: BaseModel) -> None:
+        """Write a record with its seal. Raises OSError."""
+        if self._torn:  # by a power cut or a full disk
+            self._write(b"\n")
+        line = entry.model_dump_json(by_alias=True).encode().removesuffix(b"}")
+        self._write(line + b',"seal":"' + _seal_of(self._hashed, line) + b'"}\n')
+        os.fsync(self._handle)
+        self.lines += 1
+
+    def _write(self, content: bytes) -> None:
+        while content:
+            size = os.write(self._handle, content)
+            self._hashed.update(content[:size])
+            self._torn = not content[:size].endswith(b"\n")
+            content = content[size:]
+
+    def close(self) -> None:
+        """Close the file. May be called twice."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
