@@ -9,13 +9,13 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TextIO
 
 import click
 
 from leadline import __version__
+from leadline.cli.output import ANSWERS, LastingStream
 from leadline.errors import BUG, INTERRUPTED, OUTPUT_UNWRITABLE, USAGE, Exit, LeadlineError
 from leadline.text import visible_lines
 
@@ -53,29 +53,15 @@ VERBS = {
 }
 
 
-class _ReaderGone(Exception):
-    """The reader of our output has gone (`| head`); that is its right."""
-
-
-@contextmanager
-def _readers_may_go() -> Iterator[None]:
-    """click would make of a broken pipe an exit with status 1."""
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise _ReaderGone from error
-
-
 class Verbs(click.Group):
     """Finds a verb's module when the verb is called, not before."""
 
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _readers_may_go():
-            return super().make_context(*args, **extra)
-
     def invoke(self, ctx: click.Context) -> Any:
-        with _readers_may_go():
+        try:
             return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # No pipe of ours, whose end is no error. click would end with status 1.
+            raise RuntimeError(f"a pipe to another program: {error}") from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -128,17 +114,12 @@ def cli(context: click.Context) -> None:
         )
 
 
-# What a write to a full disk or a broken device fails with.
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-
 def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -> int:
     """Run the command line and return its exit status; errors are printed on stderr. `program` is
     what help calls it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = cli.main(args=given, prog_name=program, standalone_mode=False)
-        sys.stdout.flush()
         status = result if isinstance(result, int) else Exit.ANSWERED
     except LeadlineError as error:
         _complain(str(error))
@@ -156,29 +137,34 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "leadline") -
     except (click.Abort, KeyboardInterrupt):
         _complain(str(LeadlineError(INTERRUPTED, "stopped by Ctrl-C")))
         status = Exit.INTERRUPTED
-    except (BrokenPipeError, _ReaderGone):
-        _forget_stdout()
-        status = Exit.ANSWERED
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
-            # Files that we open have names, so it was what stdout leads to.
-            problem = LeadlineError(
-                OUTPUT_UNWRITABLE,
-                f"the answer cannot be written: {error.strerror}",
-                hint="make room where the output goes; archives are not harmed by it",
-            )
-            _forget_stdout()
-        else:
-            _complain(visible_lines(traceback.format_exc()))
-            problem = LeadlineError(
-                BUG,
-                f"Leadline failed: {type(error).__name__}: {error}",
-                hint="this is our bug: please report it with the lines above; archives are not "
-                "harmed by it",
-            )
+        _complain(visible_lines(traceback.format_exc()))
+        problem = LeadlineError(
+            BUG,
+            f"Leadline failed: {type(error).__name__}: {error}",
+            hint="this is our bug: please report it with the lines above; archives are not "
+            "harmed by it",
+        )
         _complain(str(problem))
         status = problem.kind.exit
-    return int(status)
+    return int(_with_what_was_lost(status))
+
+
+def _with_what_was_lost(status: int) -> int:
+    """The status of a call whose answer may not have arrived. A reader that went (`| head`) had
+    what it wanted; a failure of the call itself weighs more than the loss of its answer."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    failure = raw.failure if isinstance(raw, LastingStream) else None
+    if failure is None or failure.errno == errno.EPIPE:
+        return status
+    problem = LeadlineError(
+        OUTPUT_UNWRITABLE,
+        f"the answer cannot be written: {failure.strerror}",
+        hint="make room where the output goes; archives are not harmed by it",
+    )
+    _complain(str(problem))
+    return problem.kind.exit if status in ANSWERS else status
 
 
 def _complain(text: str) -> None:
@@ -200,11 +186,7 @@ def _no_verb_of_its_own(error: click.exceptions.NoArgsIsHelpError) -> LeadlineEr
     )
 
 
-def _forget_stdout() -> None:
-    """What is still in its buffer goes nowhere, so that the interpreter's own flush succeeds."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
+_STDERR = 2
 # Objects that are made before the collector looks for garbage among them.
 _NEW_OBJECTS = 20_000
 
@@ -219,15 +201,30 @@ def set_up_process() -> None:
     """Set the streams, umask and collector of every console script of Leadline."""
     # Other users must not write what is made here, even where the umask is 0.
     os.umask(os.umask(0o077) | 0o022)
+    # Any of them may have been closed by whoever started us (`>&-`). What is opened next, a device
+    # perhaps, must not become the place of error messages.
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(spare, True)
+    os.close(spare)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Data is UTF-8 whatever the locale; a terminal gets what it can show.
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")
         else:
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
     # Objects of imported modules stay. By default the collector looks for garbage among them after
     # every 700 new ones, some hundred times in a short verb.
     gc.set_threshold(_NEW_OBJECTS)
-    # Either may have been closed by whoever started us (`>&-`).
-    sys.stdout = sys.stdout or io.StringIO()
-    sys.stderr = sys.stderr or io.StringIO()
+
+
+def _lasting(stream: TextIO | None) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream or io.StringIO()
+    return io.TextIOWrapper(
+        io.BufferedWriter(LastingStream(stream.fileno())),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering or stream.isatty(),
+        write_through=stream.write_through,
+    )

@@ -1,22 +1,53 @@
-"""What verbs print: answers in the form that `--format` names, and lines."""
+"""What verbs print: answers in the form that `--format` names, and lines; and where it goes."""
 
 from __future__ import annotations
 
+import io
+import os
+import select
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from leadline.errors import Exit
 from leadline.text import count_text, visible
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from leadline.errors import LeadlineError
     from leadline.formats.importer import Refused
     from leadline.report.answers.base import Output
     from leadline.report.document import Document
 
+# The statuses of answers: something was measured or judged, and this is what came of it.
+ANSWERS = frozenset({Exit.ANSWERED, Exit.NEGATIVE, Exit.INCONCLUSIVE, Exit.NOT_COMPARABLE})
 _MOST_REFUSED = 10
 _UNCUT = 10_000
+
+
+class LastingStream(io.FileIO):
+    """stdout or stderr, whose end stops no verb half-way: a reader that goes (`| head`), a terminal
+    that is closed, a full disk. After the first `failure` what is written goes nowhere."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
+        self.failure: OSError | None = None
+
+    def write(self, content: ReadableBuffer) -> int:
+        try:
+            while (written := super().write(content)) is None:  # another process set O_NONBLOCK
+                select.select((), (self,), ())
+        except OSError as error:
+            self.failure = error
+            with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+                # The programs that we start write there as well.
+                os.dup2(nowhere.fileno(), self.fileno())
+            return memoryview(content).nbytes
+        return written
 
 
 def echo_line(text: str, *, err: bool = False, ended: bool = True) -> None:

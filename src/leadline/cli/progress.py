@@ -32,6 +32,7 @@ from leadline.runner.events import (
     TrialEnded,
     TrialProgress,
     TrialStarted,
+    stopping_signals,
 )
 from leadline.text import count_text, shortened, visible
 from leadline.units import (
@@ -493,8 +494,6 @@ def _live() -> Iterator[Observer]:
 
 # For verbs that change a system in steps: what goes on, and what a signal does.
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 class _Stopped(KeyboardInterrupt):
     """A signal asked us to stop."""
@@ -506,11 +505,12 @@ def stopping(outcome: str) -> Iterator[None]:
     became of what was begun. Raises LeadlineError(`interrupted`) behind the block."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for ignored in _SIGNALS:
+        for ignored in signals:
             signal.signal(ignored, signal.SIG_IGN)
         raise _Stopped(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    signals = stopping_signals()
+    before = {number: signal.signal(number, stop) for number in signals}
     try:
         yield
     except _Stopped as stopped:

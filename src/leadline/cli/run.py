@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from leadline.cli.options import (
     runs_option,
     this_session,
 )
-from leadline.cli.output import echo_error, echo_line, echo_rendered, print_json
+from leadline.cli.output import ANSWERS, echo_error, echo_line, echo_rendered, print_json
 from leadline.cli.progress import progress
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
@@ -250,11 +250,13 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                     events=events,
                 )
             )
+        except LeadlineError as error:
+            raise _of_the_run(writer.run, error) from error
         finally:
             writer.close()
     if brought_up:
         # They are down, and what was in them is gone: nothing of it is left to clean.
-        with RunWriter.tidying(writer.path) as tidying:
+        with stop_on_signals(), RunWriter.tidying(writer.path) as tidying:
             remove_leftovers(tidying.run, tidying)
     return _report(writer, outcome, output, quiet=quiet)
 
@@ -482,10 +484,34 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
 
 def _report(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
     """Audit, print, and choose the exit status."""
+    run = writer.run
+    try:
+        return _status(run, _tell(run, outcome, output, quiet=quiet))
+    except LeadlineError as error:
+        raise _of_the_run(run, error) from error
+
+
+def _status(run: Run, status: Exit) -> Exit:
+    """The status of a session that came to `status`. What its archive says comes first: only a run
+    that is complete and sealed has the status of an answer."""
+    try:
+        complete = run.complete
+    except LeadlineError:
+        complete = False
+    return status if complete or status not in ANSWERS else Exit.SYSTEM_FAILED
+
+
+def _of_the_run(run: Run, error: LeadlineError) -> LeadlineError:
+    """An error that ended a session, with the status of its run."""
+    kind = replace(error.kind, exit=_status(run, error.kind.exit))
+    return LeadlineError(kind, error.fact, context=error.context, hint=error.hint)
+
+
+def _tell(run: Run, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
+    """Print what the run measured, what is wrong with it, and what went wrong."""
     from leadline.analysis.figures import figures
     from leadline.audit.registry import audit, trusted
 
-    run = writer.run
     findings = audit(run)
     if output == "json":
         from leadline.report.answers.run import run_output

@@ -105,6 +105,13 @@ class StopRequest:
         self.count += 1
 
 
+def stopping_signals() -> tuple[signal.Signals, ...]:
+    """The signals by which users stop a verb. Under `nohup` the end of the terminal is none."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    asking = (signal.SIGINT, signal.SIGTERM)
+    return asking if ignored else (*asking, signal.SIGHUP)
+
+
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """Turn SIGINT, SIGTERM and SIGHUP into a request to stop while the block runs."""
@@ -113,8 +120,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
     def ask(number: int, frame: FrameType | None) -> None:
         stop.ask()
 
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, ask) for number in signals}
+    before = {number: signal.signal(number, ask) for number in stopping_signals()}
     try:
         yield stop
     finally:
