@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leadline.plan.footprint import OBJECT_BYTES, target_footprint
+from leadline.plan.job_file import Place, fits_job_name, misplaced_options
 from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind, TargetUrl
 from leadline.plan.volume_request import Access, Lifetime, RunnerKind, VolumeMode, VolumeSharing
-from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
+from leadline.plan.workload import EngineChoice, JobFile, Pattern, Phase, Workload
 from leadline.units import format_size
 
 # Each stream has two programs and, between hosts, a connection of its own.
@@ -83,6 +84,7 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
     if workload.lifecycle:
         yield from _of_lifecycles(workload, url)
         return
+    yield from _of_names(workload)
     if kind.on_kubernetes:
         yield from _of_volumes(workload, url)
     if url.by_nbd:
@@ -99,7 +101,7 @@ def engine_faults(workload: Workload, url: TargetUrl) -> Iterator[str]:
     elif choice is EngineChoice.RBD_BENCH:
         yield from _of_one_process("rbd bench", workload)
     elif workload.job_file is not None:
-        yield from _of_job_files(workload, kind)
+        yield from _of_job_files(workload.job_file, url)
     elif choice is EngineChoice.IO_URING and kind is not TargetKind.RBD and not workload.fits_rings:
         yield (
             "fio's io_uring rounds a depth up to a power of two and would do more than asked: use "
@@ -195,7 +197,8 @@ def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
         )
 
 
-def _of_job_files(workload: Workload, kind: TargetKind) -> Iterator[str]:
+def _of_job_files(job_file: JobFile, url: TargetUrl) -> Iterator[str]:
+    kind = url.kind
     if kind is TargetKind.RBD:
         yield (
             "a job file names its I/O engine itself and cannot be used on an RBD image: write it "
@@ -206,6 +209,21 @@ def _of_job_files(workload: Workload, kind: TargetKind) -> Iterator[str]:
             "a job file is used as it is, and several clients would write the same files: write "
             "it as a workload of the plan"
         )
+    else:
+        in_volume = kind.on_kubernetes and url.request.mode is VolumeMode.FILESYSTEM
+        in_files = kind.in_files or in_volume
+        yield from misplaced_options(job_file, Place.FILES if in_files else Place.DEVICE)
+
+
+def _of_names(workload: Workload) -> Iterator[str]:
+    """Names of phases that fio would read as something else in a job file."""
+    neighbour = (workload.neighbour,) if workload.neighbour is not None else ()
+    for phase in (*workload.phases, *neighbour):
+        if not fits_job_name(phase.name):
+            yield (
+                f"the phase {phase.name!r} is a job of fio, which would misread the name: use "
+                "letters, digits and .+@%,=()~:- and begin with a letter or a digit"
+            )
 
 
 _BY_FIO = "rados:POOL?engine=fio"

@@ -12,6 +12,7 @@ from leadline.errors import LeadlineError
 from leadline.formats.result import FormatError
 from leadline.metrics import Op
 from leadline.plan.footprint import PREFILL_BLOCK
+from leadline.plan.job_file import Place, write_job_file
 from leadline.runner.events import PrefillEnded, PrefillStarted
 from leadline.runner.ports import Execution, Job, RemoteVolumes, Shape
 from leadline.runner.prepared import PreparedTarget, RunRequest
@@ -80,7 +81,7 @@ def _lay_out_job_files(request: RunRequest, target: PreparedTarget, place: str) 
         if request.stop.requested:
             return
         job = Job(
-            text=job_file.text,
+            text=write_job_file(job_file, Place.FILES),
             location=target.location,
             bound_s=_bound_s(job_file.footprint_bytes),
             layout_only=True,

@@ -20,6 +20,7 @@ from leadline.plan.footprint import (
     client_job,
     job_of,
 )
+from leadline.plan.job_file import Place, write_job_file
 from leadline.plan.workload import EngineChoice, Pattern, Phase, Workload
 from leadline.runner.ports import Shape
 
@@ -123,12 +124,14 @@ def job_text(
     fleet: bool = False,
     objects: str = "",
 ) -> str:
-    """A generated job file: one section a phase, each behind a stonewall and reported apart. For
+    """A generated job file: one section a phase, each behind a stonewall and reported apart; of a
+    user's own job file what Leadline writes of it, LeadlineError(`job-file-invalid`) else. For
     clients that `vary` it holds variables, and says above what each client puts in their place. In
     a `fleet` one fio writes the logs of all clients. `objects` is the prefix of RADOS objects,
     which are the files."""
     if workload.job_file:
-        return workload.job_file.text
+        place = Place.FILES if shape is Shape.FILES else Place.DEVICE
+        return write_job_file(workload.job_file, place)
     own = vary is Vary.DATA
     # Clients do not read the same offsets at the same time.
     variables = [] if vary is Vary.NOTHING else [_growing("LEADLINE_SEED", seed, 1)]

@@ -26,6 +26,7 @@ from leadline.engines.fio.choice import (
     try_options,
 )
 from leadline.engines.fio.job import job_text, prefill_text
+from leadline.engines.fio.job_check import LOOK_S, check_job_file
 from leadline.engines.fio.outcome import local_outcome, parse_rate
 from leadline.engines.fio.pace import Pace, PacedStop, find_shortfall, sections_of
 from leadline.engines.fio.servers import process_cpu_s
@@ -33,8 +34,9 @@ from leadline.engines.outcome import execution_of
 from leadline.engines.process import Program, RateReader, supervise
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
+from leadline.plan.job_file import Place
 from leadline.plan.target_url import TargetKind
-from leadline.plan.workload import EngineChoice, Workload
+from leadline.plan.workload import EngineChoice, JobFile, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import (
     Device,
@@ -89,6 +91,7 @@ class FioEngine:
 
     def __init__(self, program: str = "fio") -> None:
         self._program = Program(program, errors.FIO_MISSING, INSTALL)
+        self._checked: set[tuple[JobFile, Place]] = set()
 
     @property
     def program(self) -> str:
@@ -123,6 +126,32 @@ class FioEngine:
             )
         if choice is EngineChoice.RADOS:
             self._require_rados_options()
+        if workload.job_file is not None:
+            self._check_job_file(workload.job_file, kind)
+
+    def _check_job_file(self, job_file: JobFile, kind: TargetKind) -> None:
+        """Let fio read what Leadline wrote, once for each file and kind of place."""
+        place = Place.FILES if kind.in_files else Place.DEVICE
+        if (job_file, place) in self._checked:
+            return
+        with tempfile.TemporaryDirectory(prefix=files.prefix("look")) as scratch:
+
+            def ask(options: tuple[str, ...], text: bytes) -> tuple[int | None, str]:
+                with tempfile.TemporaryFile(dir=scratch) as stdin:
+                    stdin.write(text)
+                    stdin.seek(0)
+                    status, out, err = programs.run(
+                        self.program,
+                        *options,
+                        bound_s=LOOK_S,
+                        cwd=scratch,
+                        stdin=stdin.fileno(),
+                    )
+                return status, err + out
+
+            # fio opens nothing: a path of the same form shows as much as that of the target.
+            check_job_file(job_file, place, f"{scratch}/target", ask)
+        self._checked.add((job_file, place))
 
     def _require_rados_options(self) -> None:
         options = self._program.ask(f"--enghelp={EngineChoice.RADOS.value}").stdout

@@ -35,6 +35,7 @@ from leadline.engines.fio.choice import (
     try_options,
 )
 from leadline.engines.fio.job import Vary, job_text, prefill_text
+from leadline.engines.fio.job_check import LOOK_S, check_job_file
 from leadline.engines.fio.outcome import error_lines, finished_outcome, parse_rate
 from leadline.engines.fio.processor import busiest, processor_between
 from leadline.engines.outcome import INTERRUPTED
@@ -42,6 +43,7 @@ from leadline.engines.process import RateReader
 from leadline.errors import LeadlineError
 from leadline.formats.fio.job_file import text_of
 from leadline.plan.footprint import Footprint
+from leadline.plan.job_file import Place, parse_job_file
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import VolumeSharing
 from leadline.plan.workload import EngineChoice, Workload
@@ -316,7 +318,12 @@ class RemoteFioEngine:
         self.version = ""
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
-        """Check nothing: fio is in an image or a guest that does not exist yet."""
+        """Check the job file alone: fio is in an image or a guest that does not exist yet.
+
+        Raises LeadlineError(`job-file-invalid`).
+        """
+        if workload.job_file is not None:
+            parse_job_file(workload.job_file.path, workload.job_file.text)
 
     def likely(self, workload: Workload, location: Location) -> Workload:
         choice = workload.engine
@@ -328,7 +335,10 @@ class RemoteFioEngine:
         """The engine that works on the first volume; all volumes are alike."""
         first = _remote(location).volumes[0]
         known = self._query(first.shell)
-        if workload.job_file:
+        if workload.job_file is not None:
+            location = _remote(location)
+            place = Place.FILES if location.shape is Shape.FILES else Place.DEVICE
+            check_job_file(workload.job_file, place, first.path, partial(_ask, first.shell))
             return workload
         return choose_engine(
             workload,
@@ -490,6 +500,13 @@ def summed_rates(
         progress(Progress(iops=sum(rates)))
 
     return [partial(report, number) for number in range(count)]
+
+
+def _ask(shell: Shell, options: tuple[str, ...], text: bytes) -> tuple[int | None, str]:
+    """Run fio with these options and this standard input; its exit status and output."""
+    script = f'cd / && timeout {LOOK_S:g} fio "$@"'
+    result = run_repeatable(shell, script, *options, given=text, bound_s=2 * LOOK_S)
+    return result.status, (result.stderr + result.stdout).decode("utf-8", "replace")
 
 
 def _try(
