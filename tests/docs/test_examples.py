@@ -10,6 +10,7 @@ import pytest
 from leadline.report.render.html import open_page
 from scripts.examples import AS_RUN, IMPORTED_AT, MADE, PUBLISHED, STUDY, Example, made, readable
 from tests.conftest import ROOT
+from tests.kept_text import differing_lines
 
 EXAMPLES = ROOT / "docs" / "examples"
 KEPT = sorted(EXAMPLES.glob("*.html"))
@@ -18,12 +19,11 @@ KEPT = sorted(EXAMPLES.glob("*.html"))
 @pytest.mark.parametrize("example", MADE, ids=lambda one: one.page.stem)
 def test_the_kept_page_is_the_one_that_is_made(example: Example) -> None:
     page = made(example)
-    kept, now = (readable(one).splitlines() for one in (example.page.read_text("utf-8"), page))
-    differing = [pair for pair in zip(kept, now, strict=False) if pair[0] != pair[1]]
-    told = [f"{_about(before)!r} is now {_about(after)!r}" for before, after in differing[:3]]
-    assert len(kept) == len(now), "run scripts/examples.py"
-    assert not told, "run scripts/examples.py"
-    assert open_page(example.page.read_text("utf-8"))[1], "run scripts/examples.py"
+    kept = example.page.read_text("utf-8")
+    differing = differing_lines(readable(kept), readable(page))
+    shown = [f"{_about(before)!r} is now {_about(after)!r}" for before, after in differing[:3]]
+    assert not shown, "run scripts/examples.py"
+    assert open_page(kept)[1], "run scripts/examples.py"
 
 
 def _about(line: str) -> str:

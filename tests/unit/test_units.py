@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from leadline.units import (
     parse_duration,
     parse_fio_size,
     parse_size,
+    round_significant,
 )
 
 
@@ -123,3 +126,40 @@ def test_a_duration_is_never_sixty_of_a_unit(seconds: float) -> None:
     told = sum(number * {"s": 1, "min": 60, "h": 3600}[unit] for unit, number in parts.items())
     finest = 60 if "h" in parts else 0.5 if "min" in parts else 6e-3 * seconds
     assert abs(told - seconds) <= finest
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"),
+    [
+        (0.6703578413780484, 0.670357841378),
+        (-1.2325167797358958e-9, -1.23251677974e-9),
+        (123456.0, 123456.0),
+        (123456789012.75, 123456789013.0),
+        (float(4 << 40), float(4 << 40)),
+        (float((4 << 40) + 0.125), float(4 << 40)),
+        (1.5e300, 1.5e300),
+        (0.0, 0.0),
+    ],
+)
+def test_numbers_are_rounded_to_twelve_digits_and_to_whole_ones(
+    value: float, rounded: float
+) -> None:
+    assert round_significant(value) == rounded
+    assert round_significant(rounded) == rounded
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_no_number_is_not_rounded(value: float) -> None:
+    assert round_significant(value) == value
+    assert math.isnan(round_significant(math.nan))
+
+
+def test_texts_of_two_neighbouring_numbers_are_equal() -> None:
+    middle = 1001.5
+    below = math.nextafter(middle, 0)
+    assert f"{below:.0f}" != f"{middle:.0f}"
+    assert format_iops(below) == format_iops(middle) == "1,002"
+    assert format_size(1024 * below) == format_size(1024 * middle) == "1,002 KiB"
+    assert format_bandwidth(below * (1 << 20)) == format_bandwidth(middle * (1 << 20)) == "1,002"
+    assert format_latency(below) == format_latency(middle)
+    assert format_duration(math.nextafter(59.95, 0)) == format_duration(59.95)

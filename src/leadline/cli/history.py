@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -147,7 +148,8 @@ def _since(text: str, runs: Sequence[HistoryRun]) -> float:
         run for run in runs if run.run.startswith(text)
     ]
     if len(named) == 1:
-        return named[0].at_s
+        # A whole second: the page of a history writes it with 12 digits, and is made again from it.
+        return float(math.floor(named[0].at_s))
     return parse_date(text, "--since").timestamp()
 
 

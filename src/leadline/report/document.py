@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from leadline.findings import Severity
 from leadline.text import visible, visible_lines
+from leadline.units import round_significant
 
 
 class Kind(StrEnum):
@@ -551,7 +552,8 @@ _Part = TypeVar("_Part")
 
 
 def printable(part: _Part) -> _Part:
-    """Spell out the control characters in every text of a document or of a part of one.
+    """Spell out the control characters in every text of a document or of a part of one, and round
+    its numbers as they are written.
 
     Every renderer calls it first, so that no other code has to. Only `Code` has lines.
     """
@@ -561,6 +563,9 @@ def printable(part: _Part) -> _Part:
 def _printable(part: Any) -> Any:
     if type(part) is str:
         return visible(part)
+    if isinstance(part, float):
+        rounded = round_significant(part)
+        return part if rounded == part else rounded
     if type(part) is tuple:
         items = tuple(map(_printable, part))
         return part if all(map(is_, part, items)) else items

@@ -25,6 +25,7 @@ from leadline.units import (
     format_iops,
     format_latency,
     format_size,
+    round_significant,
 )
 
 MISSING = "missing"
@@ -89,7 +90,7 @@ def absence_text(figure: MetricFigure | None) -> str:
 
 def share_text(share: float) -> str:
     """Format a share in per cent: `0.4 %`, `12 %`."""
-    percent = share * 100
+    percent = round_significant(share * 100)
     return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %"
 
 
@@ -153,6 +154,7 @@ def place(*parts: str) -> str:
 
 def evidence_text(name: str, value: float) -> str:
     """Format a number of evidence by the unit at the end of its name."""
+    value = round_significant(value)
     if name.endswith("_s"):
         return format_latency(value) if abs(value) < 1 else format_duration(value)
     if name.endswith("_bps"):
@@ -357,7 +359,7 @@ def reason_words(code: str) -> str:
 
 def percent_text(share: float) -> str:
     """Format a share in per cent without its sign: `3.4 %`, `120 %`."""
-    percent = abs(share) * 100
+    percent = round_significant(abs(share) * 100)
     return f"{percent:,.0f} %" if percent >= 99.95 else f"{percent:.1f} %"
 
 
@@ -368,6 +370,7 @@ def band_text(band: float) -> str:
 
 def change_text(ratio: float) -> str:
     """Format a ratio as a change: `-13.7 %`, `+4.0 %`, and `x 12.5` from ten times on."""
+    ratio = round_significant(ratio)
     if ratio >= _FACTOR_FROM:
         return f"x {ratio:,.0f}" if ratio >= 100 else f"x {ratio:.1f}"
     text = percent_text(ratio - 1)
@@ -415,6 +418,7 @@ def span_text(ratios: Iterable[float], less: str, more: str) -> str:
 
 def _size(ratio: float) -> str:
     """Format the distance of a ratio from 1; the word after it has the direction."""
+    ratio = round_significant(ratio)
     if ratio >= _FACTOR_FROM:
         return f"{ratio - 1:,.0f} times"
     return percent_text(ratio - 1)
@@ -467,7 +471,7 @@ def words_of(cells: Iterable[ComparedCell]) -> tuple[str, str]:
 def p_text(p: float | None) -> str:
     if p is None:
         return NOT_SHOWN
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    return "< 0.001" if p < 0.001 else f"{round_significant(p):.3f}"
 
 
 def needed_text(judgement: Judgement) -> str:

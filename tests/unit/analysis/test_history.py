@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ from leadline.report.pages.history import history_document
 from leadline.report.render import markdown, terminal
 from leadline.report.render.history_exports import render_export
 from tests.conftest import ROOT
+from tests.kept_text import check_kept
 
 GOLDEN = ROOT / "tests" / "golden" / "words" / "history.txt"
 DAY_S = 86400.0
@@ -226,6 +226,4 @@ def test_the_words() -> None:
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue() + "\n\n" + markdown.render(_document())
     assert "\x1b[31m" not in text
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        GOLDEN.write_text(text, "utf-8")
-    assert GOLDEN.read_text("utf-8") == text, "UPDATE_GOLDEN=1 rewrites it, if it is right"
+    check_kept(GOLDEN, text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from leadline.report.answers.run import show_output, show_table
 from leadline.report.document import Document
 from leadline.report.pages.run.page import run_document
 from leadline.report.render import markdown, terminal
+from tests.kept_text import check_kept
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "rendered"
 
@@ -46,11 +46,7 @@ def plain(run: Run) -> Document:
 
 
 def check(name: str, text: str) -> None:
-    path = GOLDEN / name
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, "utf-8")
-    assert path.read_text("utf-8") == text, "UPDATE_GOLDEN=1 rewrites it, if the new one is right"
+    check_kept(GOLDEN / name, text)
 
 
 def test_markdown(document: Document) -> None:
@@ -60,7 +56,7 @@ def test_markdown(document: Document) -> None:
 def test_show_json(run: Run) -> None:
     findings = some_findings()
     shown = show_output(run, figures(run, findings), findings, trials=True)
-    check("show.json", shown.model_dump_json(by_alias=True, indent=1) + "\n")
+    check("show.json", shown.to_json() + "\n")
 
 
 def test_show_csv(run: Run) -> None:

@@ -7,11 +7,15 @@ import re
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
 
 from leadline.text import is_hidden
+from leadline.units import round_significant
 
 # JSON itself escapes the control characters below DEL.
 _ABOVE_ASCII = re.compile("[\x7f-\U0010ffff]")
+# A line of indented JSON that holds a text ends in a quote, so a number at its end is no text.
+_LONG_NUMBER = re.compile(r"(?m)(?<= )-?\d[\d.e+-]{12,}(?=,?$)")
 
 
 class Output(BaseModel):
@@ -38,10 +42,17 @@ class Output(BaseModel):
         return cls(**fields)
 
     def to_json(self) -> str:
-        """Return the answer as JSON, with hidden characters as `\\u202e`: the same text to a
-        program, harmless to a terminal."""
+        """Return the answer as JSON, numbers rounded by `round_significant`, with hidden characters
+        as `\\u202e`: the same text to a program, harmless to a terminal."""
         text = self.model_dump_json(by_alias=True, indent=2)
+        text = _LONG_NUMBER.sub(_rounded, text)
         return _ABOVE_ASCII.sub(_escaped, text)
+
+
+def _rounded(number: re.Match[str]) -> str:
+    """Round a number with a fraction or an exponent; a whole number stays exact."""
+    text = number[0]
+    return text if text.lstrip("-").isdigit() else to_json(round_significant(float(text))).decode()
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leadline.analysis.history import History, Point, Series
 from leadline.metrics import Metric
-from leadline.report.render.rows import Row, render_rows
+from leadline.report.render.rows import Row, render_rows, round_cell
 from leadline.text import visible
 
 COLUMNS = (
@@ -57,12 +57,12 @@ def render_export(history: History, output: str) -> str:
 
 
 def to_arrow(history: History) -> bytes:
-    """Return the rows as an Arrow IPC stream."""
+    """Return the rows as an Arrow IPC stream, with the numbers of the CSV."""
     import pyarrow as pa
 
     kinds = {"value": pa.float64(), "level_value": pa.float64(), "trials": pa.int64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
-    columns = [list(column) for column in zip(*table_rows(history), strict=True)]
+    columns = [[*map(round_cell, column)] for column in zip(*table_rows(history), strict=True)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_table(pa.table(columns or [[] for _ in COLUMNS], schema=schema))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from leadline.report.render.markdown import grid
 from leadline.text import visible
+from leadline.units import round_significant
 
 Row = Sequence[object]
 
@@ -19,8 +20,10 @@ def render_rows(columns: Sequence[str], rows: Iterable[Row], output: str) -> str
     """Render a table as `text`, `csv`, `csv-raw` or `markdown`, without a final line break.
 
     CSV is RFC 4180 with LF. In `csv` a text that a spreadsheet would take for a formula gets a `'`
-    in front; `csv-raw` leaves it as it is. Numbers are the same in both. Control characters in
-    texts are spelled out. Raises ValueError for another format.
+    in front; `csv-raw` leaves it as it is. Numbers are the same in both, rounded by
+    `round_significant`. Control characters in texts are spelled out.
+
+    Raises ValueError for another format.
     """
     table: list[Row] = [columns, *rows]
     if output in ("csv", "csv-raw"):
@@ -40,8 +43,13 @@ def render_rows(columns: Sequence[str], rows: Iterable[Row], output: str) -> str
     raise ValueError(f"no table format {output!r}; there are text, csv, csv-raw and markdown")
 
 
+def round_cell(value: object) -> object:
+    """Round a number of a cell by `round_significant`; whole numbers and texts stay."""
+    return round_significant(value) if isinstance(value, float) else value
+
+
 def _text(value: object) -> str:
-    return "" if value is None else visible(str(value))
+    return "" if value is None else visible(str(round_cell(value)))
 
 
 def _csv_cell(value: object, *, raw: bool) -> str:

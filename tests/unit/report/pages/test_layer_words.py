@@ -1,6 +1,6 @@
 """Words of layer facts: every template against its golden text.
 
-`python -m tests.unit.report.pages.test_layer_words` writes the golden file.
+UPDATE_GOLDEN=1 writes the golden file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import string
 from leadline.analysis.layers.facts import Code, Fact
 from leadline.report.pages.layer_words import TEMPLATES, words
 from tests.conftest import ROOT
+from tests.kept_text import check_kept
 
 GOLDEN = ROOT / "tests/golden/layer-words.txt"
 NUMBERS = {
@@ -55,12 +56,8 @@ def test_every_code_has_a_template() -> None:
 
 
 def test_templates_read_as_in_the_golden_file() -> None:
-    assert rendered() == GOLDEN.read_text("utf-8")
+    check_kept(GOLDEN, rendered())
 
 
 def test_no_fact_has_no_words() -> None:
     assert words(None) == ""
-
-
-if __name__ == "__main__":
-    GOLDEN.write_text(rendered(), "utf-8")

@@ -1,6 +1,6 @@
 """Words of scaling: one golden line for each template, with all and with no optional clauses.
 
-`uv run python -m tests.unit.report.pages.scaling.test_words` writes the golden file anew.
+UPDATE_GOLDEN=1 writes the golden file.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from leadline.report.pages.scaling.words import (
 )
 from leadline.stats.usl import NoFit, Unfitted
 from tests.conftest import ROOT
+from tests.kept_text import check_kept
 from tests.unit.analysis.scaling.levels import closed, simulate
 from tests.unit.analysis.scaling.systems import HOSTS, against, knowledge, known
 
@@ -143,7 +144,7 @@ def test_every_fact_has_a_template() -> None:
 
 
 def test_the_words_are_the_golden_ones() -> None:
-    assert written() == GOLDEN.read_text("utf-8")
+    check_kept(GOLDEN, written())
 
 
 def test_an_overruled_suspect_names_the_objection() -> None:
@@ -192,7 +193,3 @@ def test_a_certain_superlinear_speed_up_is_a_warning() -> None:
 def test_other_objects_have_no_words() -> None:
     with pytest.raises(TypeError, match="no words for int"):
         text(1)
-
-
-if __name__ == "__main__":
-    GOLDEN.write_text(written(), "utf-8")
