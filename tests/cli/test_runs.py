@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from leadline.archive import layout
+from leadline.archive.records import RunStatus
 from leadline.archive.runs import list_runs
 from leadline.connect.kubernetes.objects import label_value
 from tests.cli.conftest import Leadline, refused
@@ -191,10 +193,10 @@ def test_a_run_that_lacks_nothing_but_its_seal_is_sealed(
 ) -> None:
     quick()
     (run,) = list_runs(tmp_path / "runs")
-    manifest = run.path / "manifest.json"
     # What kill -9 after the last trial leaves.
-    record = json.loads(manifest.read_text()) | {"status": "running", "files": {}}
-    manifest.write_text(json.dumps(record))
+    killed = {"status": RunStatus.RUNNING, "files": {}, "journaled": True}
+    content = layout.encode(run.manifest.model_copy(update=killed))
+    (run.path / layout.MANIFEST).write_bytes(content)
     assert leadline("verify", run.path).status == 1
     dry = leadline("run", "--resume", "@latest", "--dry-run")
     assert "lacks no trial" in refused(dry, 2, "run-not-resumable")

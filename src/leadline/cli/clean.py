@@ -13,12 +13,14 @@ from leadline import errors
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.scrub import remove_interrupted
+from leadline.archive.verify import require_intact
 from leadline.archive.writer import (
     RunWriter,
     remove_abandoned_drafts,
     remove_abandoned_lock,
 )
 from leadline.cli.options import (
+    ALLOW_SETTING,
     KUBERNETES_OPTIONS,
     KubernetesOptions,
     drill_option,
@@ -47,6 +49,7 @@ from leadline.targets.open import remove_leftovers
 @with_options(*KUBERNETES_OPTIONS)
 @click.option("--namespace", "-n", metavar="NAME", help="With --kubernetes: in this one only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@ALLOW_SETTING
 @drill_option("Consent to undo a drill on this system: by its command, or its host comes in.")
 def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
@@ -55,10 +58,12 @@ def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     Settings that the run changed are restored, unless another user has changed them since.
 
     Only what the archive records and what carries the run's own mark is touched; files that
-    Leadline did not make stay. Without a run, all runs are searched. The archive keeps all its
-    results. With --kubernetes the cluster is searched, for runs whose archives are elsewhere;
-    --all includes runs of other users that are in progress: use --dry-run first. Folders of
-    sockets that killed processes left in the temporary folder are removed as well.
+    Leadline did not make stay. For an archive that is not as it was written nothing is done: what
+    it records is listed, to be looked at and removed by hand. Without a run, all runs are
+    searched. The archive keeps all its results. With --kubernetes the cluster is searched, for runs
+    whose archives are elsewhere; --all includes runs of other users that are in progress: use
+    --dry-run first. Folders of sockets that killed processes left in the temporary folder are
+    removed as well.
 
     What could not be removed is reported, with exit status 4.
 
@@ -90,6 +95,7 @@ class CleanOptions(KubernetesOptions):
     kubernetes: bool
     namespace: str | None
     allow_drill: tuple[str, ...]
+    allow_setting: tuple[str, ...]
 
     @property
     def run(self) -> str | None:
@@ -102,34 +108,56 @@ class CleanOptions(KubernetesOptions):
 
 def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> None:
     name = choice.run
-    found, newer = ([find_run(name, folder)], None) if name else _readable(list_runs(folder))
-    left = [run for run in found if run.left_behind or run.unrestored or run.cleaning_unsealed]
+    selected, newer = ([find_run(name, folder)], None) if name else _readable(list_runs(folder))
     if not dry_run:
         remove_abandoned()
         remove_abandoned_drafts(folder)
         remove_interrupted(folder)
-        for run in found:
+        for run in selected:
             remove_abandoned_lock(run.path)
     problems: list[str] = []
-    for run in left:
-        if dry_run:
-            for created in run.left_behind:
-                verb = "undo" if created.path.startswith(DRILL) else "remove"
-                echo_line(f"{run.id}: would {verb} {created.path}")
-            for last in (steps[-1] for steps in run.unrestored):
-                if last.parameter:
-                    echo_line(f"{run.id}: would restore {last.setting}: {last.parameter}")
+    clean = True
+    for run in selected:
+        left = _left_by(run)
+        if not (left or run.cleaning_unsealed or any(run.journal_faults())):
             continue
-        with RunWriter.tidying(run.path) as writer:
-            done, remaining = remove_leftovers(run, writer, choice.allow_drill)
+        clean = False
+        try:
+            if dry_run:
+                require_intact(run)
+                for change in left:
+                    echo_line(f"{run.id}: would {change}")
+                continue
+            with RunWriter.tidying(run.path) as writer:
+                done, remaining = remove_leftovers(
+                    run, writer, choice.allow_drill, choice.allow_setting
+                )
+        except LeadlineError as error:
+            if error.kind is not errors.ARCHIVE_DAMAGED:
+                raise
+            problems += [f"{run.id}: did not {change}" for change in left]
+            problems += [f"{run.id}: {line}" for line in (error.fact, *error.context)]
+            continue
         for sentence in done:
             echo_line(f"{run.id}: {sentence}")
         problems += [f"{run.id}: {sentence}" for sentence in remaining]
-    if not left:
+    if clean:
         echo_line("nothing was left behind")
     _raise_if_any(problems)
     if newer is not None:
         raise newer
+
+
+def _left_by(run: Run) -> list[str]:
+    """What a removal of the leftovers of a run does, as phrases: `remove rbd:pool/image`."""
+    changes = [
+        f"{'undo' if created.path.startswith(DRILL) else 'remove'} {created.path}"
+        for created in run.left_behind
+    ]
+    for last in (steps[-1] for steps in run.unrestored):
+        what = last.parameter or "the mark of the run"
+        changes.append(f"restore {last.setting}: {what}")
+    return changes
 
 
 def _readable(runs: Sequence[Run]) -> tuple[list[Run], LeadlineError | None]:

@@ -216,6 +216,15 @@ def drill_option(text: str) -> Callable[[Command], Command]:
     return click.option("--allow-drill", multiple=True, metavar="SYSTEM", help=text)
 
 
+ALLOW_SETTING = click.option(
+    "--allow-setting",
+    multiple=True,
+    metavar="SETTING",
+    help="Consent to the commands or host files of this setting of an archived plan; must name it "
+    "exactly.",
+)
+
+
 def this_session() -> Session:
     """Return the record of a session that begins now."""
     return Session(
@@ -258,7 +267,7 @@ plan_options = with_options(
         "job_files",
         multiple=True,
         type=FILE,
-        help="Your own fio job file as a workload, used byte for byte.",
+        help="Your own fio job file as a workload, with its options.",
     ),
     click.option("--name", help="A word added to the id, by which the run is found."),
     click.option(

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leadline import errors
+from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, Look, RunStatus, Session, TrialStatus
 from leadline.archive.runs import find_run, new_id
-from leadline.archive.writer import RunWriter
+from leadline.archive.verify import require_intact
+from leadline.archive.writer import RunWriter, require_no_link
 from leadline.cli.check import describe_changes, describe_groups
 from leadline.cli.options import (
+    ALLOW_SETTING,
     drill_option,
     format_option,
     plan_options,
@@ -52,8 +55,9 @@ from leadline.settings.open import Parameters
 from leadline.settings.states import States, used_settings
 from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
 from leadline.targets.drill import DRILL, check_drills, open_events
+from leadline.targets.leftovers import LAB, require_own_configurations
 from leadline.targets.open import (
-    LAB,
+    check_archived_settings,
     check_consents,
     check_restarts,
     open_targets,
@@ -97,6 +101,7 @@ _MOST_FAILURES = 4
     metavar="SETTING",
     help="Consent to restarts of daemons by this setting of the plan; must name it exactly.",
 )
+@ALLOW_SETTING
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -126,11 +131,12 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
     """
     options = RunOptions(**{field.name: given.pop(field.name) for field in fields(RunOptions)})
     resume, retry_failed = options.resume, options.retry_failed
-    if retry_failed and resume is None:
+    only_resumed = {"--retry-failed": retry_failed, "--allow-setting": options.allow_setting}
+    for option in (option for option, value in only_resumed.items() if value and not resume):
         raise LeadlineError(
             errors.USAGE,
-            "--retry-failed has a meaning with --resume only",
-            hint="`leadline run --resume RUN --retry-failed`",
+            f"{option} has a meaning with --resume only",
+            hint=f"`leadline run --resume RUN {option}`",
         )
     if options.dry_run and output != "text":
         raise LeadlineError(
@@ -146,7 +152,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
                 hint="`leadline run --resume RUN`, with --destroy-data for its devices",
             )
         run = find_run(resume, runs)
-        loaded = run.plan
+        loaded = _archived_plan(run, options)
         if not options.dry_run and _lacks_only_the_seal(run, retry_failed=retry_failed):
             return _seal(run, output, quiet=quiet)
     else:
@@ -206,7 +212,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             run = find_run(resume, runs)
             to_do = _to_do(run, retry_failed=retry_failed)
             targets = prepare_targets(loaded, adapters, engines, needed_targets(run, to_do))
-            writer = _reopened(run, targets, session)
+            writer = _reopened(run, targets, session, options.allow_setting)
         else:
             targets = prepare_targets(loaded, adapters, engines)
             absent = find_unusable(loaded, targets)
@@ -309,6 +315,7 @@ class RunOptions:
     destroy: tuple[str, ...]
     overwrite: tuple[str, ...]
     restart: tuple[str, ...]
+    allow_setting: tuple[str, ...]
     allow_drill: tuple[str, ...]
     dry_run: bool
     replay: Path | None
@@ -404,13 +411,53 @@ def _created(runs: Path, plan: Plan, as_given: bytes, session: Session) -> RunWr
                 raise
 
 
-def _reopened(run: Run, targets: Sequence[PreparedTarget], session: Session) -> RunWriter:
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Make of the error of a damaged archive that of a run that cannot be resumed: 1 is the status
+    of a run that is over."""
+    try:
+        yield
+    except LeadlineError as error:
+        if error.kind is not errors.ARCHIVE_DAMAGED:
+            raise
+        raise LeadlineError(
+            errors.RUN_NOT_RESUMABLE, error.fact, context=error.context, hint=error.hint
+        ) from error
+
+
+def _archived_plan(run: Run, options: RunOptions) -> Plan:
+    """Return the plan of a run that is resumed, with its secrets. An archive may be another user's:
+    raise LeadlineError where it is not as it was written, and where its plan needs a consent."""
+    with _resumable():
+        require_no_link(run.path)
+        require_intact(run)
+        plan = run.whole_plan
+    if "[redacted" in plan.model_dump_json(exclude={"name", "description", "expect"}):
+        raise LeadlineError(
+            errors.RUN_NOT_RESUMABLE,
+            "the stored plan lacks a secret that was removed from it",
+            context=[str(run.path / layout.PLAN)],
+            hint="start a new run with the plan's own file",
+        )
+    require_own_configurations(plan, run.path)
+    if not options.dry_run:
+        check_archived_settings(plan, options.allow_setting)
+    return plan
+
+
+def _reopened(
+    run: Run,
+    targets: Sequence[PreparedTarget],
+    session: Session,
+    allowed_settings: Sequence[str] = (),
+) -> RunWriter:
     """The run's archive, open again; what a killed session left on its targets is removed."""
     for target in targets:
         # Refusals come before the archive is touched; leftovers may still take up space.
         target.inspect()
-    writer = RunWriter.reopen(run.path, session=session)
-    done, problems = remove_leftovers(run, writer)
+    with _resumable():
+        writer = RunWriter.reopen(run.path, session=session)
+    done, problems = remove_leftovers(run, writer, settings=allowed_settings)
     for sentence in (*done, *problems):
         echo_line(f"note: {sentence}", err=True)
     return writer

@@ -29,23 +29,24 @@ class CephSystem(Locked):
         if self._before is None:
             self._before = self._state()[:2]
 
-    def marked_by(self) -> str:
+    @property
+    def mark_place(self) -> str:
+        return f"{MARK} of {self.name}"
+
+    def _how_to_unmark(self) -> str:
+        return f"where its archive is gone, `ceph config-key rm {MARK}`"
+
+    def _read_mark(self) -> str:
         try:
             return self.connection.mon("config-key get", key=MARK).decode("utf-8", "replace")
         except CommandFailed:
             return ""
 
-    def _how_to_unmark(self) -> str:
-        return f"where its archive is gone, `ceph config-key rm {MARK}`"
+    def _write_mark(self, text: str) -> None:
+        self.connection.mon("config-key set", key=MARK, val=text)
 
-    def claim(self, run: str) -> None:
-        if not self.marked_by():
-            self.connection.mon("config-key set", key=MARK, val=run)
-        self.lock(run)
-
-    def disclaim(self, run: str) -> None:
-        if self.marked_by() == run:
-            self.connection.mon("config-key rm", key=MARK)
+    def _remove_mark(self) -> None:
+        self.connection.mon("config-key rm", key=MARK)
 
     @cached_property
     def osds(self) -> tuple[int, ...]:

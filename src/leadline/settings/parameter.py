@@ -57,8 +57,16 @@ class System(Protocol):
     def marked_by(self) -> str:
         """The run that has changed the system and not restored it; empty without one."""
 
-    def claim(self, run: str) -> None:
-        """Mark the system as changed by a run, until `disclaim`. Raises LeadlineError."""
+    @property
+    def mark_place(self) -> str:
+        """Where the mark is; that of a machine is in the cache of a user."""
+
+    def claim(self, run: str, undo: str) -> None:
+        """Mark the system as changed by a run, until `disclaim`. `undo` is the digest of what
+        undoes the change. Raises LeadlineError."""
+
+    def is_claimed(self, run: str, undo: str) -> bool:
+        """Return whether the system has that mark. Versions before 0.3 left out `undo`."""
 
     def disclaim(self, run: str) -> None:
         """Remove the mark of a run. Raises LeadlineError."""
@@ -129,7 +137,7 @@ class Locked:
         return LeadlineError(errors.SETTINGS_IN_USE, fact, hint=hint)
 
     def _how_to_unmark(self) -> str:
-        return f"where its archive is gone, remove {self._mark}"
+        return f"where its archive is gone, remove {self.mark_place}"
 
     def unlock(self) -> None:
         if self._handle >= 0:
@@ -137,18 +145,37 @@ class Locked:
             os.close(self._handle)
             self._handle = -1
 
-    def marked_by(self) -> str:
+    @property
+    def mark_place(self) -> str:
+        return str(self._mark)
+
+    def _read_mark(self) -> str:
+        """Return the text of the mark; empty without one."""
         try:
             return self._mark.read_text("utf-8").strip()
         except OSError:
             return ""
 
-    def claim(self, run: str) -> None:
-        write_durably(self._mark, run.encode())
+    def _write_mark(self, text: str) -> None:
+        write_durably(self._mark, text.encode())
+
+    def _remove_mark(self) -> None:
+        self._mark.unlink(missing_ok=True)
+
+    def marked_by(self) -> str:
+        return self._read_mark().partition(" ")[0]
+
+    def is_claimed(self, run: str, undo: str) -> bool:
+        return self._read_mark() == f"{run} {undo}".strip()
+
+    def claim(self, run: str, undo: str) -> None:
+        if not self.marked_by():
+            self._write_mark(f"{run} {undo}")
+        self.lock(run)  # another run may have been faster
 
     def disclaim(self, run: str) -> None:
         if self.marked_by() == run:
-            self._mark.unlink(missing_ok=True)
+            self._remove_mark()
 
 
 class Host(Locked):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Protocol
 
 from leadline import errors
@@ -172,9 +173,10 @@ class States:
         held.note(journal, SettingStep.APPLY, value)
         held.may_have, held.changed = (*dict.fromkeys((found, held.before, value)),), True
         if parameter.system.name not in self._claimed:
-            note_mark(journal, held.setting, held.cluster, SettingStep.APPLY)
+            note_mark(journal, held, SettingStep.APPLY)
             self._claimed[parameter.system.name] = held
-            parameter.system.claim(run)
+            assert self._plan is not None, "require comes first"
+            parameter.system.claim(run, undo_digest(self._plan))
         parameter.write(value)
         held.value = value
         read = parameter.read()
@@ -228,7 +230,7 @@ class States:
             claimed = self._claimed[name]
             try:
                 self._systems[name].disclaim(run)
-                note_mark(journal, claimed.setting, claimed.cluster, SettingStep.RESTORED)
+                note_mark(journal, claimed, SettingStep.RESTORED)
                 del self._claimed[name]
             except LeadlineError as error:
                 self._left[name] = f"the mark of the run on {name} remains: {error.fact}"
@@ -274,8 +276,12 @@ def restore_unrestored(
     changes: Iterable[Sequence[SettingChange]],
     find: Finder,
     journal: Journal,
+    allowed: Sequence[str] = (),
 ) -> tuple[list[str], list[str]]:
     """Restore what a killed session of a run changed.
+
+    An archive of unknown origin could name any program or file: a system without the mark of the
+    run is left as it is, and stays recorded as changed. A setting that is `allowed` needs no mark.
 
     Returns sentences about what was restored, and about what is not as before.
     """
@@ -284,12 +290,16 @@ def restore_unrestored(
     locked: dict[str, System] = {}
     failed: set[str] = set()
     # The mark of a system goes last: until then it keeps other runs away.
-    for steps in sorted(changes, key=lambda steps: steps[-1].parameter == MARK):
+    ordered = sorted(changes, key=lambda steps: steps[-1].parameter == MARK)
+    places = {
+        steps[-1].read: steps[-1].value or "" for steps in ordered if steps[-1].parameter == MARK
+    }
+    for steps in ordered:
         last = steps[-1]
         system = ""
         try:
             setting = plan.setting(last.setting)
-            named = {one.name: one for one in find(plan, setting, last.cluster)}
+            named = {parameter.name: parameter for parameter in find(plan, setting, last.cluster)}
             parameter = named.get(last.parameter, *list(named.values())[:1])
             if parameter is None:
                 # Of a lab that is gone, with its settings.
@@ -298,11 +308,6 @@ def restore_unrestored(
             system = parameter.system.name
             parameter.system.lock(run)
             locked[system] = parameter.system
-            if last.parameter == MARK:
-                if system not in failed:
-                    parameter.system.disclaim(run)
-                    note_mark(journal, last.setting, last.cluster, SettingStep.RESTORED)
-                continue
             held = _Held(
                 parameter=parameter,
                 setting=last.setting,
@@ -311,47 +316,94 @@ def restore_unrestored(
                 may_have=values_set(steps),
                 changed=True,
             )
-            marked = parameter.system.marked_by() == run
-            kept = restore(held, journal) if marked else _leave_unmarked(held, steps, journal)
+            # Versions before 0.3 did not record the system and place of a mark.
+            place = places.get(system, places.get(None))
+            if last.parameter == MARK:
+                if system not in failed:
+                    problems += _remove_mark(held, place or "", run, journal)
+            elif last.setting in allowed or _is_claimed(parameter.system, setting, plan, run):
+                kept = restore(held, journal)
+                problems += [kept] if kept else []
+                done += [] if kept else [f"restored {held.label} to {_shown(last.before)}"]
+            elif _is_unchanged(held, setting, steps, place):
+                held.note(journal, SettingStep.RESTORED)
+            else:
+                failed.add(system)
+                problems.append(
+                    f"{held.label} was not restored to {_shown(last.before)}: "
+                    f"{_marked_elsewhere(parameter.system, place)}; or restore it by hand, then "
+                    f"`leadline clean {run} --allow-setting {last.setting}`"
+                )
         except LeadlineError as error:
             what = f"{last.setting}: {last.parameter or 'the mark of the run'}"
             problems.append(f"{what} was not restored to {_shown(last.before)}: {error.fact}")
             failed.add(system)
-        else:
-            problems += [kept] if kept else []
-            done += (
-                [f"restored {held.label} to {_shown(last.before)}"] if marked and not kept else []
-            )
     for opened in locked.values():
         opened.unlock()
     return done, problems
 
 
-def _leave_unmarked(held: _Held, steps: Sequence[SettingChange], journal: Journal) -> str:
-    """Close the record of a system without the mark of the run, and touch nothing there: an archive
-    of unknown origin could name any program or file. Return a sentence about what may be changed.
+def undo_digest(plan: Plan) -> str:
+    """Return the digest of the settings of a plan, which say how each is restored."""
+    texts = [setting.model_dump_json() for setting in plan.settings]
+    return sha256("\n".join(texts).encode()).hexdigest()
 
-    The mark is set between the record of the first change and that change.
-    """
-    if {step.step for step in steps} == {SettingStep.APPLY}:
-        held.note(journal, SettingStep.RESTORED)
-        return ""
-    held.note(journal, SettingStep.KEPT)
-    return (
-        f"{held.label} stays as it is: {held.parameter.system.name} has no mark of this run; "
-        f"before the run it was {_shown(held.before)}"
-    )
+
+def _is_claimed(system: System, setting: Setting, plan: Plan, run: str) -> bool:
+    """Return whether a system has the mark of the run, set for the settings of this plan."""
+    earlier = setting.command is None and system.is_claimed(run, "")
+    return earlier or system.is_claimed(run, undo_digest(plan))
+
+
+def _is_unchanged(
+    held: _Held, setting: Setting, steps: Sequence[SettingChange], place: str | None
+) -> bool:
+    """Return whether a parameter of a system without the mark of the run is as before the run."""
+    # A change is recorded, then the mark, which is then set, before the system changes.
+    begun = {step.step for step in steps} == {SettingStep.APPLY}
+    if begun and place in (None, held.parameter.system.mark_place):
+        return True
+    # A command of the archive is not run.
+    return setting.command is None and held.parameter.read() == held.before
+
+
+def _remove_mark(held: _Held, place: str, run: str, journal: Journal) -> tuple[str, ...]:
+    """Remove the mark of a system of which all is restored; sentences about what failed."""
+    system = held.parameter.system
+    if system.marked_by() != run and place != system.mark_place:
+        return (f"the mark of the run remains: {_marked_elsewhere(system, place)}",)
+    system.disclaim(run)
+    note_mark(journal, held, SettingStep.RESTORED)
+    return ()
+
+
+def _marked_elsewhere(system: System, place: str | None) -> str:
+    if place and place != system.mark_place:
+        return (
+            f"the mark of the run on {system.name} is {place}, and {system.mark_place} is looked "
+            "at here: run `leadline clean` as the user of the run, with the same HOME"
+        )
+    return f"{system.name} has no mark of this run for these settings ({system.mark_place})"
 
 
 # The mark of a run on a system is recorded as a parameter without a name.
 MARK = ""
 
 
-def note_mark(journal: Journal, setting: str, cluster: str, step: SettingStep) -> None:
-    """Record that the mark of the run is about to be set, or is removed."""
+def note_mark(journal: Journal, held: _Held, step: SettingStep) -> None:
+    """Record that the mark of the run on the system of a parameter is about to be set, or is
+    removed."""
+    system = held.parameter.system
     journal.note_change(
         SettingChange(
-            at=_now(), setting=setting, cluster=cluster, parameter=MARK, step=step, before=None
+            at=_now(),
+            setting=held.setting,
+            cluster=held.cluster,
+            parameter=MARK,
+            step=step,
+            before=None,
+            value=system.mark_place,
+            read=system.name,
         )
     )
 

@@ -332,7 +332,89 @@ def test_nothing_is_run_or_written_for_an_archive_of_unknown_origin(tmp_path: Pa
     assert "has no mark of this run" in problems[0]
     assert one.read_text() == "0\n"
     assert not trace.exists()
+    assert len(journal.unrestored) == 2
+    # Restored by hand, a file is as it was; a command is run with consent only.
+    one.write_text("7\n")
+    _, (problem,) = restore_unrestored(plan, "run", journal.unrestored, find, journal)
+    assert "`leadline clean run --allow-setting own`" in problem
+    assert not trace.exists()
+    restore_unrestored(plan, "run", journal.unrestored, find, journal, ["own"])
+    assert trace.exists()
+
+
+def kill_with_changes(plan: Plan, journal: Steps, *names: str) -> None:
+    """Apply the settings of targets, and end as after kill -9."""
+    states = States(parameters().find)
+    states.require(plan)
+    for name in names:
+        states.enter(plan.target(name), "run", journal, go_on)
+    states.unlock()
+
+
+@pytest.mark.parametrize("kind", ["file", "command"])
+def test_another_home_restores_nothing_and_forgets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (one, _), settings = files(tmp_path)
+    if kind == "command":
+        one.write_text("0\n")
+        words = {"apply": "{value}", "restore": "{before}"}
+        command = {key: f"sh -c 'echo {word} > {one}'" for key, word in words.items()}
+        settings = {"file-0": {"command": {**command, "read": f"cat {one}", "values": VALUES}}}
+    plan, journal = plan_of(tmp_path, settings), Steps()
+    kill_with_changes(plan, journal, "here file-0=10")
+    before = list(journal.changes)
+    with monkeypatch.context() as other:
+        other.setenv("XDG_CACHE_HOME", str(tmp_path / "of-root"))
+        done, problems = restore_unrestored(
+            plan, "run", journal.unrestored, parameters().find, journal
+        )
+        assert done == []
+        assert len(problems) == 1
+        assert str(tmp_path / "cache") in problems[0]
+        assert journal.changes == before
+        assert one.read_text() == "10\n"
+    done, problems = restore_unrestored(plan, "run", journal.unrestored, parameters().find, journal)
+    assert (len(done), problems) == (1, [])
+    assert one.read_text() == "0\n"
     assert not journal.unrestored
+    with opened(plan):  # no mark remains
+        pass
+
+
+def test_a_mark_elsewhere_is_not_taken_for_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is restored but the mark: with another HOME it remains, and is recorded."""
+    _, settings = files(tmp_path)
+    plan, journal = plan_of(tmp_path, settings), Steps()
+    kill_with_changes(plan, journal, "here file-0=10", "here")
+    assert [steps[-1].parameter for steps in journal.unrestored] == [""]
+    with monkeypatch.context() as other:
+        other.setenv("XDG_CACHE_HOME", str(tmp_path / "of-root"))
+        _, (problem,) = restore_unrestored(
+            plan, "run", journal.unrestored, parameters().find, journal
+        )
+        assert "the mark of the run remains" in problem
+        assert journal.unrestored
+    assert restore_unrestored(plan, "run", journal.unrestored, parameters().find, journal)[1] == []
+    assert not journal.unrestored
+    with opened(plan):
+        pass
+
+
+def test_a_plan_that_was_changed_restores_nothing(tmp_path: Path) -> None:
+    (one, two), settings = files(tmp_path)
+    plan, journal = plan_of(tmp_path, settings), Steps()
+    kill_with_changes(plan, journal, "here file-0=10")
+    other = plan.settings[0].change.model_copy(update={"path": str(two)})
+    changed = plan.settings[0].model_copy(update={"host_file": other})
+    edited = plan.model_copy(update={"settings": (changed, *plan.settings[1:])})
+    done, problems = restore_unrestored(
+        edited, "run", journal.unrestored, parameters().find, journal
+    )
+    assert (done, len(problems)) == ([], 1)
+    assert (one.read_text(), two.read_text()) == ("10\n", "1\n")
 
 
 WORDS = {"apply": "value", "restore": "before"}
