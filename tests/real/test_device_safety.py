@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from leadline import errors
-from leadline.archive.records import Created
+from leadline.archive.records import Created, RunStatus
+from leadline.archive.runs import list_runs
 from leadline.errors import LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets.device import DeviceTarget
-from tests.real.conftest import Ended, sh
+from tests.real.conftest import Ended, fio_processes, sh
 
 pytestmark = [pytest.mark.real, pytest.mark.root]
 SHORT = (
@@ -147,6 +149,204 @@ def test_a_file_and_a_missing_device_are_refused(process: Process, tmp_path: Pat
         ended = process("run", "--target", f"device:{path}", *SHORT, "--destroy-data", path)
         assert ended.status == 2
         assert "error[target-invalid]" in ended.err
+
+
+# --- what comes between the looks and the first byte --------------------------------------------
+
+# A program in PATH that does something before its call number $CALL, then is the real one.
+MEDDLING = """#!/bin/sh
+case "$*" in *{sign}*)
+    echo call >>{folder}/calls
+    if [ "$(wc -l <{folder}/calls)" -eq {call} ]; then {deed}; fi
+esac
+exec {program} "$@"
+"""
+# In the order of a session: of the host, before the device is acquired; on the device, before any
+# write; and after the prefill of another target, before that of this one.
+MOMENTS = {
+    "before it is acquired": ("lsblk", "--json", 1),
+    "before the test I/O": ("fio", "--name=try", 1),
+    "before the prefill": ("wipefs", "--no-act", 3),
+}
+
+
+@pytest.fixture
+def file_system(tmp_path: Path) -> Path:
+    """An image of a file system with a file of a user's."""
+    image, holds = tmp_path / "file-system.img", tmp_path / "holds"
+    holds.mkdir()
+    (holds / "thesis").write_bytes(b"a user's data..." * 1000)
+    with image.open("wb") as stream:
+        stream.truncate(8 << 20)
+    sh("mkfs.ext4", "-q", "-m", "0", "-d", holds, image)
+    return image
+
+
+def meddled(
+    process: Process, folder: Path, device: Path, moment: tuple[str, str, int], deed: str
+) -> Ended:
+    """Run on a device to which something is done at that moment."""
+    program, sign, call = moment
+    programs = folder / "programs"
+    programs.mkdir()
+    real = shutil.which(program)
+    script = MEDDLING.format(sign=sign, folder=folder, call=call, deed=deed, program=real)
+    (programs / program).write_text(script)
+    (programs / program).chmod(0o755)
+    ended = process(
+        *("run", "--target", f"device:{device}", *SHORT, "--destroy-data", device),
+        PATH=f"{programs}:{os.environ['PATH']}",
+    )
+    assert len((folder / "calls").read_text().split()) >= call, "the moment was reached"
+    return ended
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+def test_a_file_system_made_after_the_inspection_is_not_overwritten(
+    process: Process,
+    tmp_path: Path,
+    loop_device: Path,
+    file_system: Path,
+    moment: tuple[str, str, int],
+) -> None:
+    write = f"dd if={file_system} of={loop_device} conv=notrunc,fsync status=none"
+    ended = meddled(process, tmp_path, loop_device, moment, write)
+    assert ended.status == 2, ended.err
+    assert "error[device-signed]" in ended.err
+    assert "carries ext4" in ended.err
+    held = content(loop_device)
+    assert held[: 8 << 20] == file_system.read_bytes()
+    assert not any(held[8 << 20 :])
+    (run,) = list_runs(tmp_path / "runs")
+    assert run.manifest.status is RunStatus.INTERRUPTED
+    assert run.left_behind == ()
+    assert not fio_processes(loop_device)
+
+
+DETACH = "losetup --noheadings --output NAME --associated {device} | xargs losetup --detach"
+
+
+@pytest.mark.parametrize(
+    ("moment", "deed", "undo", "said"),
+    [
+        ("before it is acquired", "losetup --find {device}", DETACH, "the backing device of"),
+        ("before the test I/O", "losetup --find {device}", DETACH, "the backing device of"),
+        ("before it is acquired", "mkswap {device}; swapon {device}", "swapoff {device}", "swap"),
+        (
+            "before it is acquired",
+            "mkfs.ext4 -q {device}; mount {device} {folder}",
+            "umount {device}",
+            "mounted at",
+        ),
+        (
+            "before it is acquired",
+            "echo 0 1000 linear {device} 0 | dmsetup create {name}",
+            "dmsetup remove {name}",
+            "is part of dm-",
+        ),
+    ],
+)
+def test_a_device_that_comes_into_use_after_the_inspection_is_not_written(
+    process: Process,
+    tmp_path: Path,
+    loop_device: Path,
+    moment: str,
+    deed: str,
+    undo: str,
+    said: str,
+) -> None:
+    if "dmsetup" in deed and subprocess.run(["dmsetup", "version"], capture_output=True).returncode:
+        pytest.skip("no device mapper can be had here: its members do NOT get tested")
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    words = {"device": loop_device, "folder": folder, "name": f"leadline-test-{os.getpid()}"}
+    kept = tmp_path / "kept"
+    deed = deed.format(**words)
+    done = f"{{ {deed}; sync; cat {loop_device} >{kept}; }} >/dev/null 2>&1"
+    try:
+        ended = meddled(process, tmp_path, loop_device, MOMENTS[moment], done)
+    finally:
+        sh("sh", "-c", undo.format(**words))
+    assert ended.status == 2, ended.err
+    assert "error[device-in-use]" in ended.err
+    assert said in ended.err
+    if "mount" not in deed:  # a file system writes to itself
+        assert content(loop_device) == kept.read_bytes()
+
+
+def test_the_look_before_the_first_byte_is_repeated_for_the_held_device(
+    nodes: tuple[Path, Path], file_system: Path
+) -> None:
+    disk, _ = nodes
+    target = DeviceTarget(Target(name="t", url=f"device:{disk}"), (str(disk),), ())
+    target.inspect(SPAN, prefill=True)
+    target.acquire(SPAN, "run", _NoJournal())
+    try:
+        target.look_again()
+        sh("dd", f"if={file_system}", f"of={disk}", "conv=notrunc,fsync", "status=none")
+        before = content(disk)
+        with pytest.raises(LeadlineError) as caught:
+            target.look_again()
+        assert caught.value.kind is errors.DEVICE_SIGNED
+        sh("wipefs", "--all", "--quiet", "--force", disk)
+        target.look_again()
+        sh("blockdev", "--setro", disk)
+        with pytest.raises(LeadlineError) as caught:
+            target.look_again()
+        assert caught.value.kind is errors.TARGET_READ_ONLY
+    finally:
+        sh("blockdev", "--setrw", disk)
+        target.release()
+    assert len(content(disk)) == len(before)
+
+
+def test_what_random_data_looks_like_is_known_as_ours_until_another_signature_comes(
+    nodes: tuple[Path, Path], file_system: Path
+) -> None:
+    """Held again by the same session, for another repeat."""
+    disk, _ = nodes
+    target = DeviceTarget(Target(name="t", url=f"device:{disk}"), (str(disk),), ())
+    target.inspect(SPAN, prefill=True)
+    target.acquire(SPAN, "run", _NoJournal())
+    target.look_again()
+    sh("python3", "-c", PROTECTIVE_MBR, disk)
+    assert target.release() == ()
+    target.acquire(SPAN, "run", _NoJournal())
+    assert target.release() == ()
+    sh("dd", f"if={file_system}", f"of={disk}", "conv=notrunc,fsync", "status=none")
+    with pytest.raises(LeadlineError) as caught:
+        target.acquire(SPAN, "run", _NoJournal())
+    assert caught.value.kind is errors.DEVICE_SIGNED
+
+
+def test_without_a_prefill_the_first_trial_that_writes_looks_again(
+    process: Process, tmp_path: Path, loop_device: Path, file_system: Path
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"targets: [device:{loop_device}]\nrepeats: 1\nprefill: false\nseed: 5\n"
+        "workloads:\n"
+        "  - {name: r, pattern: randread, size: 16M, runtime: 300ms}\n"
+        "  - {name: w, pattern: randwrite, size: 16M, runtime: 300ms}\n"
+    )
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    write = f"dd if={file_system} of={loop_device} conv=notrunc,fsync status=none"
+    # The trials' own calls follow those of the test I/O, which have no file of output.
+    script = MEDDLING.format(
+        sign="--output=", folder=tmp_path, call=1, deed=write, program=shutil.which("fio")
+    )
+    (programs / "fio").write_text(script)
+    (programs / "fio").chmod(0o755)
+    ended = process(
+        *("run", plan, "--destroy-data", loop_device),
+        PATH=f"{programs}:{os.environ['PATH']}",
+    )
+    (run,) = list_runs(tmp_path / "runs")
+    assert [one.record.workload for one in run.attempts] == ["r", "w"], "the reader comes first"
+    assert ended.status == 4, ended.err
+    assert "carries ext4" in ended.err
+    assert content(loop_device)[: 8 << 20] == file_system.read_bytes()
 
 
 # --- the name comes to mean another device ------------------------------------------------------

@@ -439,6 +439,10 @@ class TargetAdapter(Protocol):
     def present(self) -> bool:
         """Whether the target is still what was acquired."""
 
+    def look_again(self) -> None:
+        """Repeat the looks of `inspect` that protect a user's data, on what was acquired, right
+        before its first byte is written. Raises LeadlineError."""
+
     @property
     def fresh(self) -> bool:
         """Whether each trial gets new data, made by `renew`."""

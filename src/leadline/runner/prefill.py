@@ -26,7 +26,7 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
     """Write the target's footprint once and set `target.written_bytes`.
 
     `before` names the trial that the data is for, where each trial gets its own.
-    Raises LeadlineError(`prefill-failed`).
+    Raises LeadlineError: `prefill-failed`, or why the target must not be written.
     """
     target.written_bytes = 0
     if not target.prefill:
@@ -56,6 +56,7 @@ def prefill(request: RunRequest, target: PreparedTarget, *, before: str = "") ->
         bound_s=_bound_s(size, footprint.limit_bps),
         clients=footprint.clients,
     )
+    target.look_before_writing()
     execution, written = _execute(request, target, job, place)
     if execution.status is TrialStatus.INTERRUPTED:
         return

@@ -55,6 +55,7 @@ class PreparedTarget:
         }
         self.layers: tuple[Layer, ...] = ()
         self.written_bytes = 0
+        self._may_be_written = False
         self._url = plan.target(self.name).parsed
         self._engines = engines
         self._settled: dict[tuple[str, bool, bool], Workload] = {}
@@ -76,8 +77,16 @@ class PreparedTarget:
         self.adapter.inspect(self.footprint, prefill=self.prefill, claimed_bytes=claimed_bytes)
 
     def acquire(self, run: str, journal: Journal) -> None:
+        self._may_be_written = False
         self.adapter.acquire(self.footprint, run, journal)
         self.layers = self.adapter.layers()
+
+    def look_before_writing(self) -> None:
+        """Look at the target once more, unless this session has written to it since it was
+        acquired: then there is its own data. Raises LeadlineError."""
+        if not self._may_be_written:
+            self.adapter.look_again()
+            self._may_be_written = True
 
     def settle_engine(self, cell: Cell) -> Cell:
         """The cell with its I/O engine settled; each engine and mode is tried once."""

@@ -236,12 +236,23 @@ def _prepare(run: RunRequest, cell: Cell, target: PreparedTarget) -> _Conditions
                 hint="bring it back, then `leadline run --resume --retry-failed`",
             )
         )
+    try:
+        if _may_write(cell.workload):
+            target.look_before_writing()
+    except LeadlineError as error:
+        return _Conditions(problem=problem_from(error))
     # A user's own job file lays out files in its own way, so its extent is unknown.
     return _Conditions(
         cache_drop=drop,
         extent=None if cell.workload.job_file or cell.workload.own_data else extent,
         round_trips=round_trips,
     )
+
+
+def _may_write(workload: Workload) -> bool:
+    neighbour = workload.neighbour if workload.neighbours else None
+    by_neighbours = neighbour is not None and neighbour.pattern.writes
+    return workload.writes or workload.own_data or by_neighbours
 
 
 def _execute(

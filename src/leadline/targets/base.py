@@ -74,6 +74,9 @@ class LastingTarget:
     def prepare(self) -> tuple[RoundTrip, ...]:
         return ()
 
+    def look_again(self) -> None:
+        return
+
     def recover(self) -> str:
         return ""
 

@@ -262,6 +262,8 @@ class RbdTarget(PoolTarget):
         self._data_pool = self._url.options.get("data_pool", "")
         self._features = self._url.options.get("features", "layering")
         self._image = self._url.image
+        # The cluster's id of a user's image, which another image of its name does not have.
+        self._image_id = ""
         self._writes = True
         self._span = 0
         self._settings: tuple[tuple[str, str], ...] = ()
@@ -323,15 +325,7 @@ class RbdTarget(PoolTarget):
     def _inspect_image(self, footprint: Footprint, where: list[str]) -> None:
         """Check an existing image: it is there, large enough, and written only with consent."""
         spec = f"{self._pool}/{self._url.image}"
-        try:
-            info = self._rbd("reading the image", "info", "--format", "json", spec)
-        except LeadlineError as error:
-            raise LeadlineError(
-                errors.TARGET_INVALID,
-                f"the image {spec!r} cannot be used",
-                context=[*where, *error.context],
-                hint=f"leave the image out (rbd:{self._pool}) for a new one",
-            ) from error
+        size, image_id = self._read_image(where)
         if self._writes and not self._may_write:
             raise LeadlineError(
                 errors.IMAGE_NOT_CONSENTED,
@@ -340,14 +334,47 @@ class RbdTarget(PoolTarget):
                 hint=f"to allow that: --destroy-data rbd:{spec}; or leave the image out "
                 f"(rbd:{self._pool}) for a new one, which the run removes",
             )
-        size = int(json.loads(info)["size"])
         require_span(f"the image {spec!r}", size, footprint.span, where)
+        self._image_id = image_id
+
+    def _read_image(self, where: Sequence[str]) -> tuple[int, str]:
+        """The size and id of the user's image. Raises LeadlineError(`target-invalid`)."""
+        spec = f"{self._pool}/{self._url.image}"
+        try:
+            row = json.loads(self._rbd("reading the image", "info", "--format", "json", spec))
+        except LeadlineError as error:
+            raise LeadlineError(
+                errors.TARGET_INVALID,
+                f"the image {spec!r} cannot be used",
+                context=[*where, *error.context],
+                hint=f"leave the image out (rbd:{self._pool}) for a new one",
+            ) from error
+        # Images of the first format have no id.
+        return int(row["size"]), str(row.get("id") or row.get("block_name_prefix"))
+
+    def look_again(self) -> None:
+        if not self._url.image:
+            return
+        where = [f"target {self.name!r}"]
+        _, now = self._read_image(where)
+        if now != self._image_id:
+            raise LeadlineError(
+                errors.DEVICE_EXCHANGED,
+                f"'{self._pool}/{self._url.image}' is not the image that was inspected",
+                context=[*where, f"its id was {self._image_id}, it is {now} now"],
+                hint="learn who made the new one, and start again",
+            )
+
+    def present(self) -> bool:
+        self.look_again()
+        return super().present()
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         super().acquire(footprint, run, journal)
         self._access = self.cluster.client(dict(self._settings))
         self._span = footprint.span
         if self._url.image:
+            self.look_again()
             self._read_facts()
             return
         token = secrets.token_hex(8)

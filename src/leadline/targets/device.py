@@ -2,6 +2,8 @@
 
 The name of a device can come to mean another device while a run goes on: hot-plug, udev, a rename.
 So every program gets the descriptor that is held here (`/proc/PID/fd/N`), never the name again.
+And a device can come into use, or get a file system: holding it exclusively stops no plain write.
+So every look is repeated under that descriptor right before the first byte is written.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
@@ -40,6 +43,9 @@ class DeviceTarget(LocalTarget):
         self._may_overwrite = str(self.path) in overwrite
         self._writes = True
         self._identity: BlockIdentity | None = None
+        # What our own data was taken for when it was last held; random data can look like anything.
+        self._own_signatures: tuple[str, ...] = ()
+        self._wrote = False
         self._handle = -1
         self._layers: tuple[Layer, ...] | None = None
 
@@ -83,30 +89,46 @@ class DeviceTarget(LocalTarget):
             )
         handle = self._open(os.O_RDONLY)
         try:
-            identity = identify(handle)
-            self._refuse_in_use(identity)
-            if self._writes and _read_only(identity.number):
-                raise LeadlineError(
-                    errors.TARGET_READ_ONLY,
-                    f"the device {str(self.path)!r} is read-only",
-                    context=[*where, "the kernel holds it read-only"],
-                    hint="attach it for writing (an RBD image: `rbd device map` without `-o ro`); "
-                    "to read only, use workloads that only read, with --no-prefill",
-                )
-            found = signatures(self.path, Path(f"/proc/{os.getpid()}/fd/{handle}"))
+            identity = self._look(handle)
         finally:
             os.close(handle)
-        if self._writes and found and not self._may_overwrite:
+        require_span(repr(str(self.path)), identity.size_bytes, footprint.span, where)
+        self._identity = identity
+
+    def _look(self, handle: int) -> BlockIdentity:
+        """The identity of the open device. Raises LeadlineError where it is another one than
+        before, in use, not writable, or carries what may be a user's data."""
+        where = [f"target {self.name!r}"]
+        identity = identify(handle)
+        if self._identity is not None and self._identity != identity:
+            raise self._exchanged(identity)
+        self._refuse_in_use(identity)
+        if not self._writes:
+            return identity
+        if _read_only(identity.number):
+            raise LeadlineError(
+                errors.TARGET_READ_ONLY,
+                f"the device {str(self.path)!r} is read-only",
+                context=[*where, "the kernel holds it read-only"],
+                hint="attach it for writing (an RBD image: `rbd device map` without `-o ro`); "
+                "to read only, use workloads that only read, with --no-prefill",
+            )
+        if self._may_overwrite:
+            return identity
+        foreign = [name for name in self._signatures(handle) if name not in self._own_signatures]
+        if foreign:
             raise LeadlineError(
                 errors.DEVICE_SIGNED,
-                f"{str(self.path)!r} carries {', '.join(found)}",
+                f"{str(self.path)!r} carries {', '.join(foreign)}",
                 context=[*where, "it may hold a user's data"],
                 hint=f"to overwrite it: --overwrite-signatures {self.path}",
             )
-        require_span(repr(str(self.path)), identity.size_bytes, footprint.span, where)
-        if self._identity is not None and self._identity != identity:
-            raise self._exchanged(identity)
-        self._identity = identity
+        return identity
+
+    def _signatures(self, handle: int) -> tuple[str, ...]:
+        # Pages of an earlier look would hide what another machine wrote to a shared device.
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        return signatures(self.path, Path(f"/proc/{os.getpid()}/fd/{handle}"))
 
     def volume(self) -> object:
         return None
@@ -158,18 +180,20 @@ class DeviceTarget(LocalTarget):
         )
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        """Open the device exclusively, so that no user can mount it during the run. Nothing was
-        written yet if it is another device than the inspected one, or came into use."""
+        """Open the device exclusively, so that no user can mount it during the run, and look at it
+        as the inspection did. Nothing was written yet if it is refused."""
+        assert self._identity is not None, "inspect comes first"
         handle = self._open(os.O_RDWR if self._writes else os.O_RDONLY)
         try:
-            identity = identify(handle)
-            if identity != self._identity:
-                raise self._exchanged(identity)
-            self._refuse_in_use(identity)
+            self._look(handle)
         except BaseException:
             os.close(handle)
             raise
         self._handle = handle
+
+    def look_again(self) -> None:
+        self._look(self._handle)
+        self._wrote = self._writes
 
     def present(self) -> bool:
         """Whether the name still means the held device. Raises LeadlineError(`device-in-use`)."""
@@ -209,6 +233,9 @@ class DeviceTarget(LocalTarget):
 
     def release(self) -> tuple[str, ...]:
         if self._handle >= 0:
+            if self._wrote and not self._may_overwrite:
+                with suppress(LeadlineError, OSError):  # none known: held again, it is refused
+                    self._own_signatures = self._signatures(self._handle)
             os.close(self._handle)
             self._handle = -1
         return ()
