@@ -104,7 +104,7 @@ def test_a_call_ends_within_its_bound_and_the_next_does_not_wait_as_long(hung: H
 
 def test_a_removal_says_what_was_left(hung: Hung) -> None:
     created = Created(target="here", path=str(hung.folder / "leadline-run-1"), token="1")
-    (left,) = remove_folder(created, hung.calls(1.0))
+    (left,) = remove_folder(created, "run", hung.calls(1.0))
     assert left.startswith(created.path)
     assert "no answer within 1 s" in left
 

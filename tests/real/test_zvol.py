@@ -125,7 +125,7 @@ def test_what_a_killed_run_left_is_removed_by_its_journal(played: Played, volume
     target = acquired(journal)
     (created,) = journal.left
     target._held.release()  # the end of the process closes the device
-    assert remove_dataset(created) == ()
+    assert remove_dataset(created, "run") == ()
     assert set(played.datasets) == {"tank", "tank/user"}
 
 

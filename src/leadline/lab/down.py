@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,14 +29,22 @@ _OWNER_S = 20.0
 
 
 def take_down(folder: Path, token: str | None = None) -> bool:
-    """End and remove the lab of a folder; False if none exists. With `token`, only that lab, not a
-    later one in the same folder.
+    """End and remove the lab of a folder; False if none exists. With `token`, only the lab that its
+    state, its processes and its memory show to be that one.
 
     All processes are killed at once: the data is discarded. Raises LeadlineError(`left-behind`) for
-    everything that remains."""
+    everything that remains, with `token` also for a lab whose state is damaged."""
     state = None
-    with suppress(LeadlineError):  # damaged: the environment of the processes suffices
+    try:
         state = read_state(folder)
+    except LeadlineError as error:
+        # Without a token the environment of the processes suffices.
+        if token is not None:
+            raise LeadlineError(
+                errors.LEFT_BEHIND,
+                f"the lab {folder.name!r} was kept: it may be another one, as {error.fact}",
+                hint=f"`leadline lab down {folder.name}` removes it, whichever it is",
+            ) from error
     if token is not None and state is not None and state.token != token:
         return False
     known = token or (state.token if state is not None else None)
@@ -46,7 +55,11 @@ def take_down(folder: Path, token: str | None = None) -> bool:
         state = _reread(folder, state)
     found = processes.find(folder, known)
     owned = state is not None or (folder / STATE).exists() or is_remnant(folder)
-    if not found and not owned and not _memory_of(folder, known):
+    known_tokens = {process.token for process in found}
+    known_tokens |= {state.token} if state is not None else set()
+    memories = {paths_of(folder, owner).memory for owner in known_tokens}
+    memories |= {*_memory_of(folder, known), *_unmarked_memory(folder, known)}
+    if not found and not owned and not any(memory.exists() for memory in memories):
         return was_there
     if state is not None and state.phase is not Phase.GOING_DOWN:
         with suppress(OSError):  # a full disk must not keep a lab alive
@@ -62,8 +75,7 @@ def take_down(folder: Path, token: str | None = None) -> bool:
     for owner in sorted(tokens):
         problems += cpu_groups.remove(owner)
     if not problems:
-        memories = {paths_of(folder, token).memory for token in tokens}
-        for memory in sorted(memories.union(_memory_of(folder, known))):
+        for memory in sorted(memories):
             problems += _remove(memory)
         if owned:
             problems += _remove_folder(folder)
@@ -91,10 +103,27 @@ def _memory_of(folder: Path, token: str | None) -> list[Path]:
             if (
                 mark.parent.lstat().st_uid == os.geteuid()
                 and read_content(mark).decode("utf-8", "surrogateescape").strip() == str(folder)
-                and (token is None or mark.parent.name.endswith(token))
+                and (token is None or mark.parent == paths_of(folder, token).memory)
             ):
                 found.append(mark.parent)
     return found
+
+
+def _unmarked_memory(folder: Path, token: str | None) -> list[Path]:
+    """Return this user's folder in memory of a token, whose mark was not written, or in part: it
+    holds nothing else."""
+    if token is None:
+        return []
+    memory = paths_of(folder, token).memory
+    try:
+        about = memory.lstat()
+        if about.st_uid != os.geteuid() or not stat.S_ISDIR(about.st_mode):
+            return []
+        names = {entry.name for entry in memory.iterdir()}
+        mark = read_content(memory / "lab") if names else b""
+    except OSError:
+        return []
+    return [memory] if names <= {"lab"} and os.fsencode(f"{folder}\n").startswith(mark) else []
 
 
 def _reread(folder: Path, before: LabState) -> LabState | None:

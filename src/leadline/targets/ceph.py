@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from leadline.runner.ports import Journal, NbdExport, RadosPool, RbdImage, Watch
 from leadline.targets.base import KEEP_FREE_SHARE, LastingTarget, require_free, require_span
 from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.local import DirectoryTarget
+from leadline.targets.naming import new_token, own_name, owner_mark
 from leadline.units import format_size
 
 # An operation that a cluster cannot serve never completes by itself.
@@ -68,6 +68,7 @@ class PoolTarget(CephTarget, ABC):
     def __init__(self, target: Target, cluster: OpenCluster) -> None:
         super().__init__(target, cluster)
         self._pool = target.parsed.pool
+        self._run = ""
         self._created: Created | None = None
         self._journal: Journal | None = None
 
@@ -81,6 +82,7 @@ class PoolTarget(CephTarget, ABC):
         self.cluster.refuse_unfit()
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
+        self._run = run
         self.cluster.use_journal(journal)
 
     @abstractmethod
@@ -209,8 +211,8 @@ class RadosTarget(PoolTarget):
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         super().acquire(footprint, run, journal)
-        token = secrets.token_hex(8)
-        objects = f"leadline-{run}-{token}"
+        token = new_token()
+        objects = own_name(run, token)
         self._note(f"rados:{self._pool}/{objects}", token, journal)
         self._objects = objects
 
@@ -221,12 +223,15 @@ class RadosTarget(PoolTarget):
         return None  # Ceph reports it for the whole pool, which has other users
 
     def _remove(self, created: Created) -> tuple[str, ...]:
-        return remove_objects(self.cluster.access, created)
+        return remove_objects(self.cluster.access, created, self._run)
 
 
-def remove_objects(access: CephAccess, created: Created) -> tuple[str, ...]:
-    """Remove the objects of a run; sentences about what failed."""
+def remove_objects(access: CephAccess, created: Created, run: str) -> tuple[str, ...]:
+    """Remove the objects of a run, all those in its namespace `rados:POOL/NAMESPACE`; sentences
+    about what failed."""
     pool, _, objects = created.path.removeprefix("rados:").partition("/")
+    if not objects.startswith(own_name(run, "")):
+        return (f"{created.path} has no name of this run's and was kept",)
     location = RadosPool(pool=pool, objects=objects, access=access)
     try:
         run_program(cleanup_command(location), "rados", "removing objects", _REMOVED_WITHIN_S)
@@ -377,8 +382,8 @@ class RbdTarget(PoolTarget):
             self.look_again()
             self._read_facts()
             return
-        token = secrets.token_hex(8)
-        image = f"leadline-{run}-{token}"
+        token = new_token()
+        image = own_name(run, token)
         self._note(f"{self.scheme}{self._pool}/{image}", token, journal)
         objects = -(-footprint.span // OBJECT_BYTES)
         data = ("--data-pool", self._data_pool) if self._data_pool else ()
@@ -387,7 +392,9 @@ class RbdTarget(PoolTarget):
         size = f"{objects * OBJECT_BYTES}B"
         layout = (word for pair in self._url.image_layout.items() for word in pair)
         self._rbd("making an image", "create", "--size", size, *features, *layout, *data, spec)
-        self._rbd("labelling an image", "image-meta", "set", spec, OWNER_KEY, f"{run} {token}")
+        self._rbd(
+            "labelling an image", "image-meta", "set", spec, OWNER_KEY, owner_mark(run, token)
+        )
         self._image = image
         self._read_facts()
 
@@ -418,19 +425,20 @@ class RbdTarget(PoolTarget):
         marked the object's last write as stable (can_serve_replica_read in Ceph's PGLog). After a
         prefill there is none, and every localized read would go to the primary.
         """
-        names = f"{self._image}-{secrets.token_hex(4)}"
+        token = new_token()
+        names = own_name(self._run, token)
         created = Created(
             target=self.name,
             cluster=self.cluster.name,
             path=f"rados:{self._pool}/{names}",
-            token=names,
+            token=token,
         )
         if self._journal is not None:
             self._journal.note_created(created)
         write = ("--pool", self._pool, "--namespace", names, "bench", "2", "write")
         small = ("-b", "4096", "-t", "16", "--no-cleanup")
         ask(self.cluster.access, "rados", (*write, *small), "writing other objects")
-        problems = remove_objects(self.cluster.access, created)
+        problems = remove_objects(self.cluster.access, created, self._run)
         if not problems and self._journal is not None:
             self._journal.note_removed(created)
 
@@ -449,7 +457,7 @@ class RbdTarget(PoolTarget):
         return self._allocated
 
     def _remove(self, created: Created) -> tuple[str, ...]:
-        return remove_image(self.cluster.access, created)
+        return remove_image(self.cluster.access, created, self._run)
 
     def _rbd(self, what: str, *arguments: str) -> str:
         return ask(self.cluster.access, "rbd", arguments, what, _WALK_S)
@@ -479,26 +487,39 @@ def client_settings(
     return tuple(settings.items())
 
 
-def remove_image(access: CephAccess, created: Created) -> tuple[str, ...]:
-    """Remove an image with the run's token; sentences about what failed."""
+def remove_image(access: CephAccess, created: Created, run: str) -> tuple[str, ...]:
+    """Remove an image `rbd:POOL/IMAGE` with the run's mark, or without any mark and any data;
+    sentences about what failed."""
     spec = created.path.removeprefix("rbd:")
-    pool, _, image = spec.partition("/")
     try:
-        images = ask(access, "rbd", ("ls", "--format", "json", pool), "listing images")
-        if image not in json.loads(images):
+        reason = _keep_reason(access, spec, owner_mark(run, created.token))
+        if reason is None:
             return ()
-        label = ask(
-            access, "rbd", ("image-meta", "ls", "--format", "json", spec), "reading its labels"
-        )
-        owner = str(json.loads(label or "{}").get(OWNER_KEY, ""))
-        # A session that was killed before labelling the image left the token in its name.
-        if not owner.endswith(created.token) and created.token not in image:
-            return (f"{created.path} carries the mark of another owner and was kept",)
+        if reason:
+            return (f"{created.path} {reason}; it was kept: `rbd rm {spec}` if it is yours",)
         _remove(access, spec)
     except LeadlineError as error:
         reason = "; ".join([error.fact, *error.context[-1:]])
         return (f"{created.path} could not be removed: {reason}",)
     return ()
+
+
+def _keep_reason(access: CephAccess, spec: str, mark: str) -> str | None:
+    """Return why an image may not be removed; empty if it may, None where it is gone. Raises
+    LeadlineError."""
+    pool, _, image = spec.partition("/")
+    images = ask(access, "rbd", ("ls", "--format", "json", pool), "listing images")
+    if image not in json.loads(images):
+        return None
+    words = ("image-meta", "ls", "--format", "json", spec)
+    labels = json.loads(ask(access, "rbd", words, "reading its labels") or "{}")
+    if OWNER_KEY in labels:
+        return "" if labels[OWNER_KEY] == mark else "carries the mark of another owner"
+    # A session that is killed between making an image and labelling it has written nothing to it.
+    measured = ask(access, "rbd", ("du", "--format", "json", spec), "measuring the image", _WALK_S)
+    usage = json.loads(measured)
+    used = sum(int(row["used_size"]) for row in usage["images"])
+    return "carries no mark of this run, and holds data" if used or labels else ""
 
 
 def _remove(access: CephAccess, spec: str) -> None:

@@ -7,7 +7,7 @@ import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -24,7 +24,7 @@ from leadline.inventory.ceph.reading import cluster_inventory
 from leadline.lab.cluster import Lab, bring_up, open_lab
 from leadline.lab.state import labs_folder, require_state
 from leadline.lab.up import measure_round_trips
-from leadline.plan.lab import LabDescription
+from leadline.plan.lab import MOST_RTT_S, LabDescription
 from leadline.plan.models import Cluster, Plan
 from leadline.plan.prometheus import StorageMonitoring
 from leadline.probes.ceph import capture
@@ -73,6 +73,8 @@ class OpenCluster:
         self.silent = False
         self._journal: Journal | None = None
         self._changed: Created | None = None
+        # Delays that the run has set.
+        self._set_s: set[float] = set()
         self._folder = tempfile.TemporaryDirectory(prefix=files.prefix("ceph"))
         self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
 
@@ -198,6 +200,7 @@ class OpenCluster:
             measured = measure_round_trips(self.lab.network)
         else:
             self._note_change(self.lab.name)
+            self._set_s.add(wanted)
             self.lab = self.lab.set_inter_zone_rtt(wanted)
             measured = self.lab.round_trips
         return tuple(
@@ -237,7 +240,7 @@ class OpenCluster:
         """Restore a lab's own delay; sentences about what failed."""
         if self._changed is None:
             return ()
-        problems = restore_delay(self._changed)
+        problems = restore_delay(self._changed, self._set_s)
         if not problems and self._journal is not None:
             self._journal.note_removed(self._changed)
             self._changed = None
@@ -327,12 +330,37 @@ class OpenCluster:
             self._sockets_folder.cleanup()
 
 
-def restore_delay(changed: Created) -> tuple[str, ...]:
-    """Restore the delay of a lab's own description; sentences about what failed. A lab that is
-    gone needs none."""
-    name = changed.path.removeprefix(DELAY)
+def is_own_delay(plan: Plan, run: str, created: Created) -> bool:
+    """Return whether an entry is the delay of a lab of the plan, as a run records it."""
     try:
-        open_lab(name, labs_folder(None)).set_inter_zone_rtt(float(changed.token))
+        delay_s = float(created.token)
+    except ValueError:
+        return False
+    return (
+        repr(delay_s) == created.token
+        and 0 <= delay_s <= MOST_RTT_S
+        and not created.target
+        and any(
+            cluster.name == created.cluster
+            and isinstance(cluster.lab, str)
+            and created.path == f"{DELAY}{cluster.lab}"
+            for cluster in plan.clusters
+        )
+    )
+
+
+def restore_delay(changed: Created, set_s: Collection[float]) -> tuple[str, ...]:
+    """Restore the delay of a lab's own description; sentences about what failed. A lab that is
+    gone needs none. One with another delay than those in `set_s`, which the run sets, was changed
+    since, or is not the run's."""
+    name, own_s = changed.path.removeprefix(DELAY), float(changed.token)
+    try:
+        lab = open_lab(name, labs_folder(None))
+        now_s = lab.description.inter_zone_rtt_s
+        if now_s not in {own_s, *set_s}:
+            kept = f"the delay of the lab {name!r} was kept, and not set to {own_s:g} s"
+            return (f"{kept}: it is {now_s:g} s, which this run does not set",)
+        lab.set_inter_zone_rtt(own_s)
     except LeadlineError as error:
         if error.kind is errors.LAB_NOT_FOUND:
             return ()
@@ -360,7 +388,8 @@ def open_clusters(
                 note(f"{name}: {sentence}")
 
             if isinstance(cluster.lab, LabDescription):
-                lab = bring_up(_lab_name(cluster.name), cluster.lab, folder, of_cluster)
+                name = _lab_name(cluster.name, secrets.token_hex(4))
+                lab = bring_up(name, cluster.lab, folder, of_cluster)
                 stack.callback(lab.down)
                 brought_up(lab)
                 found[cluster.name] = OpenCluster(cluster.name, lab.access, lab, temporary=True)
@@ -378,10 +407,17 @@ def open_clusters(
         yield found
 
 
-def _lab_name(cluster: str) -> str:
-    """A unique name for a lab of one run."""
+def _lab_name(cluster: str, number: str) -> str:
+    """The name for a lab of one run; `number` has eight hexadecimal digits."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", cluster).strip("-")[:24] or "lab"
-    return f"{stem}-{secrets.token_hex(4)}"
+    return f"{stem}-{number}"
+
+
+def is_lab_name(cluster: str, name: str) -> bool:
+    """Return whether a lab that a run brings up for a cluster can have this name."""
+    number = name.rpartition("-")[2]
+    is_number = re.fullmatch(r"[0-9a-f]{8}", number) is not None
+    return is_number and name == _lab_name(cluster, number)
 
 
 def access_of(cluster: Cluster) -> CephAccess:

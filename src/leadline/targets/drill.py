@@ -19,11 +19,11 @@ from leadline.lab.state import lab_folder, labs_folder
 from leadline.plan.drill import DrillCommand, DrillEvent
 from leadline.plan.drill_rules import drill_consents, drill_system, plan_drill
 from leadline.plan.lab import LabDescription
-from leadline.plan.models import Plan
+from leadline.plan.models import Plan, Target
 from leadline.runner.drill import wait_until_whole
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Event, Journal
-from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.ceph_cluster import OpenCluster, is_lab_name
 from leadline.targets.host_drain import DrainedHost, bring_in, find_host, is_empty, take_out
 from leadline.units import format_duration
 
@@ -239,6 +239,41 @@ def undo(record: EventRecord, path: str, access: CephAccess | None = None) -> No
         except LeadlineError as error:
             if error.kind is not errors.LAB_NOT_FOUND:
                 raise
+
+
+def is_own_event(plan: Plan, run: str, created: Created) -> bool:
+    """Return whether an entry is an event of the plan's drill on one of its systems."""
+    drill = plan_drill(plan)
+    try:
+        record = EventRecord.model_validate_json(created.token)
+    except ValidationError:
+        return False
+    if drill is None or created.target:
+        return False
+    event, drained = record.event, record.drained
+    if drained is not None:
+        added = drill.event.add_host
+        if added is None or drained.host != added.host:
+            return False
+    # A command is run only with consent, and may be redacted in an archive's plan.
+    by_command = event.command is not None and drill.event.command is not None
+    return (by_command or event == drill.event) and any(
+        _is_system(plan, target, event, created) for target in plan.targets
+    )
+
+
+def _is_system(plan: Plan, target: Target, event: DrillEvent, created: Created) -> bool:
+    """Return whether an entry names the system of a target, as `SystemEvent` does."""
+    named = (cluster for cluster in plan.clusters if cluster.name == target.cluster)
+    ceph = next((cluster for cluster in named if cluster.kubernetes is None), None)
+    if created.cluster != (ceph.name if ceph is not None else ""):
+        return False
+    system = created.path.removeprefix(DRILL)
+    if ceph is None or ceph.lab is None or event.command is not None:
+        return system == drill_system(target)
+    if isinstance(ceph.lab, LabDescription):
+        return is_lab_name(ceph.name, system)
+    return system == ceph.lab
 
 
 def undo_leftover(

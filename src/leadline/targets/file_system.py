@@ -71,8 +71,8 @@ class FileSystem:
         return Volume(**self._call("inspect", self._answer_s, path=str(path.absolute())))
 
     def make(self, folder: Path, mark: str) -> tuple[int, int]:
-        """Make a folder of Leadline's, with the mark of its owner; return its device and inode.
-        Raises OSError."""
+        """Make a folder of Leadline's, with the mark of its owner, which is durable; return its
+        device and inode. Raises OSError."""
         device, inode = self._call(
             "make",
             self._answer_s,
@@ -90,8 +90,8 @@ class FileSystem:
         files = {name: size for name, size in found["files"].items() if name != OWNER_FILE}
         return Contents(files=files, is_mount=found["is_mount"])
 
-    def remove(self, folder: Path, token: str, names: Collection[str] = ()) -> tuple[str, ...]:
-        """Remove a folder with the mark of `token`, its generated files and those in `names`.
+    def remove(self, folder: Path, mark: str, names: Collection[str] = ()) -> tuple[str, ...]:
+        """Remove a folder with this mark of its owner, its generated files and those in `names`.
 
         A folder with another mark stays, as does a file that Leadline did not make. Returns
         sentences about what failed.
@@ -103,18 +103,21 @@ class FileSystem:
                 self._remove_s,
                 path=str(folder.absolute()),
                 mark=OWNER_FILE,
-                token=token,
+                content=mark,
                 generated=(prefix, suffix),
                 names=sorted(names),
             )
         except OSError as error:
             return (f"{folder} could not be removed: {error.strerror or error}",)
-        if found.get("kept"):
-            return (f"{folder} carries the mark of another owner and was kept",)
-        if found.get("foreign"):
+        if "kept" in found:
+            return (
+                f"{folder} {found['kept']}; it was kept: look at it, and remove it if it is yours",
+            )
+        problems = [f"{folder}/{text}" for text in found.get("errors", ())[:5]]
+        if "foreign" in found:
             listed = ", ".join(found["foreign"][:5])
-            return (f"{folder} holds files that Leadline did not make and was kept: {listed}",)
-        return ()
+            problems.append(f"{folder} holds files that Leadline did not make: {listed}")
+        return (f"{problems[0]}; it was kept", *problems[1:]) if problems else ()
 
     def attribute(self, folder: Path, name: str) -> str:
         """Return an extended attribute of a folder, or of the nearest one above that has it; empty

@@ -20,6 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_LONGEST_MARK = 4096
+# What no mark is and no part of one.
+_NO_MARK = b"\n"
+
 
 def inspect(path: str) -> Mapping[str, Any]:
     """Return kind, rights and sizes of a folder's file system."""
@@ -42,9 +47,9 @@ def make(path: str, mark: str, content: str) -> tuple[int, int]:
 
 
 def mark_folder(path: str, mark: str, content: str) -> tuple[int, int]:
-    """Write the file `mark` into a folder. Raises OSError if it exists, and if another user has
-    exchanged the folder meanwhile."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    """Write the file `mark` into a folder, durably: data may come only after it. Raises OSError if
+    it exists, and if another user has exchanged the folder meanwhile."""
+    handle = os.open(path, _FOLDER)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         file = os.open(mark, flags, 0o644, dir_fd=handle)
@@ -54,6 +59,10 @@ def mark_folder(path: str, mark: str, content: str) -> tuple[int, int]:
             # Some file systems map users: a file of this user has the right owner there, too.
             if os.fstat(file).st_uid != folder.st_uid:
                 raise OSError(errno.ESTALE, "another user has exchanged the folder", path)
+            stream.flush()
+            _sync(file)
+        _sync(handle)
+        _sync_parent(path)
     finally:
         # This process lives on, and would keep the file system in use.
         os.close(handle)
@@ -73,53 +82,139 @@ def look(path: str, mark: str) -> Mapping[str, Any] | None:
 
 
 def remove(
-    path: str, mark: str, token: str, generated: Sequence[str], names: Sequence[str]
+    path: str, mark: str, content: str, generated: Sequence[str], names: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Remove a folder with the file `mark`, the files in `names` and those whose name begins and
-    ends as `generated` says, which may be a folder of a benchmark program. Return what prevents it:
-    `kept` for the mark of another owner, the names of `foreign` files."""
-    folder = Path(path)
-    if not folder.is_dir() or folder.is_symlink():
-        _keep_removed(folder)
+    """Remove a folder whose file `mark` has this content, with the files in `names` and those whose
+    name begins and ends as `generated` says, which may be a folder of a benchmark program.
+
+    The folder is opened once, and all else is done by its descriptor: a path that is exchanged
+    meanwhile leads nowhere. A folder without the whole mark goes only where nothing else is in it.
+    Return what prevents the removal: `kept` as a reason, the names of `foreign` files, or the
+    `errors` of the system.
+    """
+    above, name = os.path.split(path)
+    try:
+        # It need not be readable.
+        parent = os.open(above, os.O_PATH | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    if _is_of_another(folder, mark, token):
-        return {"kept": True}
-    prefix, suffix = generated
-    known = {*names, mark}
-    for entry in list(folder.iterdir()):
-        own = entry.name.startswith(prefix) and entry.name.endswith(suffix)
-        if own and entry.is_dir() and not entry.is_symlink():
+    try:
+        try:
+            folder = os.open(name, _FOLDER, dir_fd=parent)
+        except FileNotFoundError:
+            with suppress(OSError):
+                _sync_parent(path)
+            return {}
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                return {"kept": "is a link or a file, and no folder of Leadline's"}
+            raise
+        try:
+            answer = _empty(folder, mark, content, generated, names)
+            if answer:
+                return answer
+            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not os.path.samestat(found, os.fstat(folder)):
+                return {"kept": "was exchanged while it was removed"}
+            os.rmdir(name, dir_fd=parent)
+            with suppress(OSError):
+                _sync_parent(path)
+            return {}
+        finally:
+            os.close(folder)
+    finally:
+        os.close(parent)
+
+
+def _empty(
+    folder: int, mark: str, content: str, generated: Sequence[str], names: Sequence[str]
+) -> Mapping[str, Any]:
+    """Remove what Leadline made in an open folder, the mark last. Return what stays, as `remove`;
+    nothing if the folder is empty."""
+    found, whole = _read_mark(folder, mark), content.encode()
+    inside = sorted(set(os.listdir(folder)) - {mark})
+    if found is None and inside:
+        return {"kept": "carries no mark of this run, and is not empty"}
+    if found is not None and found != whole:
+        if not whole.startswith(found):
+            return {"kept": "carries the mark of another owner"}
+        # A power cut has torn the mark, which is written before all else.
+        if inside:
+            return {"kept": "carries only a part of this run's mark, and is not empty"}
+    errors: list[str] = []
+    foreign: list[str] = []
+    for name in inside:
+        begin, end = generated
+        own = name.startswith(begin) and name.endswith(end) and len(name) >= len(begin + end)
+        if own or name in names:
+            _remove_entry(folder, name, errors, tree=own)
+        else:
+            foreign.append(name)
+    if not foreign and not errors and found is not None:
+        _remove_entry(folder, mark, errors, tree=False)
+    stays = {"foreign": foreign, "errors": errors}
+    return {key: value for key, value in stays.items() if value}
+
+
+def _read_mark(folder: int, mark: str) -> bytes | None:
+    """Return what is in the file `mark` of an open folder; None without such a file. Whatever is no
+    file of the folder's owner is another's mark."""
+    try:
+        handle = os.open(mark, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return _NO_MARK
+        raise
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid != os.fstat(folder).st_uid:
+            return _NO_MARK
+        # A power cut leaves zeros where the file was to be written.
+        return os.read(handle, _LONGEST_MARK).rstrip(b"\n\0")
+    finally:
+        os.close(handle)
+
+
+def _remove_entry(folder: int, name: str, errors: list[str], *, tree: bool) -> None:
+    """Remove a file of an open folder, or a whole `tree`; what fails is added to `errors`."""
+    try:
+        if tree and stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             from shutil import rmtree  # takes long to import
 
-            rmtree(entry)
-        elif own or entry.name in known:
-            entry.unlink()
-    foreign = sorted(entry.name for entry in folder.iterdir())
-    if not foreign:
-        folder.rmdir()
-        _keep_removed(folder)
-    return {"foreign": foreign}
+            def note(function: object, path: str, problem: Any) -> None:
+                if not isinstance(problem[1], FileNotFoundError):
+                    errors.append(f"{name}: {problem[1].strerror or problem[1]}")
+
+            rmtree(name, onerror=note, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        errors.append(f"{name}: {error.strerror}")
 
 
-def _is_of_another(folder: Path, mark: str, token: str) -> bool:
-    """Whether a folder carries another mark than the run's; a power cut may have torn the mark."""
-    owner = folder / mark
-    if not owner.is_file():
-        return False
-    content = owner.read_text("utf-8", "replace").rstrip("\n\0")
-    run = folder.name.removeprefix("leadline-").removesuffix(f"-{token}")
-    return not (content.endswith(token) or f"{run} {token}".startswith(content))
+def _sync(handle: int) -> None:
+    """Make an open file, or the names in an open folder, durable; not every file system of FUSE can
+    do that."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
 
 
-def _keep_removed(folder: Path) -> None:
-    """Make it durable that a folder is gone, before the journal says so. Not every file system of
-    FUSE can sync a folder."""
-    with suppress(OSError):
-        handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _sync_parent(path: str) -> None:
+    try:
+        parent = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return  # this user may write there, and not read
+    try:
+        _sync(parent)
+    finally:
+        os.close(parent)
 
 
 def attribute(paths: Sequence[str], name: str) -> str:

@@ -3,7 +3,10 @@
 folder=$1 run=$2 token=$3 number=$4
 owner=$folder/.leadline-owner
 if mkdir -- "$folder"; then
-    printf '%s %s %s\n' "$run" "$number" "$token" >"$owner" && echo "$number"
+    printf '%s %s %s\n' "$run" "$number" "$token" >"$owner" || exit 1
+    # The mark is durable before there is data: without it, nothing is removed.
+    sync -- "$owner" "$folder" "${folder%/*}/" 2>/dev/null || :
+    echo "$number"
     exit
 fi
 [ -d "$folder" ] || exit 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from leadline.probes.watches.base import Watches
 from leadline.probes.watches.host import RemoteMachine, ResourceWatch
 from leadline.runner.ports import Hosts, Journal, Watch
 from leadline.targets.base import KEEP_FREE_SHARE, SETTLE_S, LastingTarget, require_free
+from leadline.targets.naming import is_token, new_token, own_name
 
 PROGRAMS = ("fio", "setsid", "env", "find", "stat", "awk", "paste")
 _PROBE_S = 45.0
@@ -160,7 +160,7 @@ class HostsTarget(LastingTarget):
         self.shells = {host: SshShell(host) for host in self._hosts}
         self._probes: Mapping[str, HostProbe] = {}
         self._folder = ""
-        self._token = ""
+        self._run = ""
         self._created: dict[str, Created] = {}
         # The host that made the folder of each host.
         self._owners: Mapping[str, str] = {}
@@ -235,12 +235,12 @@ class HostsTarget(LastingTarget):
         return needs
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        token = secrets.token_hex(8)
-        folder = str(PurePosixPath(self._path) / f"leadline-{run}-{token}")
-        self._journal, self._files = journal, set(footprint.files)
+        token = new_token()
+        folder = folder_there(self._path, run, token)
+        self._run, self._journal, self._files = run, journal, set(footprint.files)
         for host in self._hosts:
-            url = TargetUrl(kind=TargetKind.HOSTS, location=f"{host}:{folder}")
-            created = Created(target=self.name, path=str(url), token=token)
+            path = host_url(host, self._path, run, token)
+            created = Created(target=self.name, path=path, token=token)
             journal.note_created(created)
             self._created[host] = created
         script = _script("make")
@@ -329,7 +329,7 @@ class HostsTarget(LastingTarget):
 
     def release(self) -> tuple[str, ...]:
         def remove(host: str) -> tuple[str, ...]:
-            return _removed(self.shells[host], self._created[host], self._files)
+            return _removed(self.shells[host], self._created[host], self._run, self._files)
 
         left: list[str] = []
         for host, problems in self.on_all(remove, tuple(self._created)).items():
@@ -354,29 +354,40 @@ class HostsTarget(LastingTarget):
             return dict(zip(used, pool.map(call, used), strict=True))
 
 
-def remove_from_host(created: Created) -> tuple[str, ...]:
+def folder_there(parent: str, run: str, token: str) -> str:
+    """Return the path of a run's folder on a host."""
+    return str(PurePosixPath(parent) / own_name(run, token))
+
+
+def host_url(host: str, parent: str, run: str, token: str) -> str:
+    """Return the entry of the journal for a run's folder on a host."""
+    location = f"{host}:{folder_there(parent, run, token)}"
+    return str(TargetUrl(kind=TargetKind.HOSTS, location=location))
+
+
+def remove_from_host(created: Created, run: str) -> tuple[str, ...]:
     """Remove a folder that a killed session left on a host; sentences about what failed."""
-    try:
-        (host,) = parse_target_url(created.path).hosts
-    except ValueError:
-        return (f"{created.path} names no host and was kept",)
+    (host,) = parse_target_url(created.path).hosts
     shell = SshShell(host)
     try:
-        return _removed(shell, created)
+        return _removed(shell, created, run)
     finally:
         shell.close()
 
 
 def _removed(
-    shell: SshShell, created: Created, names: set[str] | frozenset[str] = frozenset()
+    shell: SshShell,
+    created: Created,
+    run: str,
+    names: set[str] | frozenset[str] = frozenset(),
 ) -> tuple[str, ...]:
     folder = PurePosixPath(parse_target_url(created.path).path_on_hosts)
-    if not (folder.name.startswith("leadline-") and folder.name.endswith(f"-{created.token}")):
-        return (f"{created.path} has no name of Leadline's and was kept",)
+    if not is_token(created.token) or folder.name != own_name(run, created.token):
+        return (f"{created.path} has no name of this run's and was kept",)
     given = "".join(f"{name}\n" for name in sorted(names) if "/" not in name and "\n" not in name)
     try:
         result = run_repeatable(
-            shell, _script("remove"), str(folder), created.token,
+            shell, _script("remove"), str(folder), run, created.token,
             given=given.encode("utf-8", "surrogateescape"), bound_s=_SHORT_S,
         )  # fmt: skip
     except LeadlineError as error:

@@ -24,6 +24,7 @@ from leadline.lab import processes
 from leadline.plan.target_url import VDEV_CLASSES, Vdev
 from leadline.targets import daemons
 from leadline.targets.file_system import FileSystem
+from leadline.targets.naming import is_token, own_name
 from leadline.targets.zfs_dataset import mount_folder
 
 SCHEME = "shared:"
@@ -61,10 +62,15 @@ class SharedImageNames:
         return suffix if token else ""
 
     @property
-    def is_own(self) -> bool:
-        """Whether Leadline gives such names."""
+    def vdev_class(self) -> str:
+        """The class of a further vdev; empty for the image itself."""
+        return self._suffix.removeprefix(".")
+
+    def is_own_of(self, run: str) -> bool:
+        """Return whether a run gives such names."""
         known = ("", *(f".{vdev_class}" for vdev_class in VDEV_CLASSES))
-        return self._suffix in known and self.image.endswith(f"-{self.token}{self._suffix}")
+        own = f"{own_name(run, self.token)}{self._suffix}"
+        return is_token(self.token) and self._suffix in known and self.image == own
 
     @property
     def folder(self) -> Path:

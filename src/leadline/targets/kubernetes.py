@@ -23,9 +23,9 @@ from leadline.connect.kubernetes.objects import (
     TOKEN,
     RunnerGroup,
     claims_of,
-    dns_label,
     labels_of,
     new_token,
+    owner_name,
 )
 from leadline.connect.kubernetes.permissions import RETAIN_RULES, RUN_RULES
 from leadline.connect.kubernetes.pod_shell import PodShell
@@ -301,8 +301,7 @@ class KubernetesTarget(ABC):
         """The name and token of the future owner of this target's objects, recorded first."""
         assert self._journal is not None
         token = new_token()
-        stem = dns_label(f"leadline-{self._number}-{self._volumes.storage_class}", 36)
-        name = f"{stem}-{token[:8]}"
+        name = owner_name(self._number, self._volumes.storage_class, token)
         self._created = Created(
             target=self.name,
             cluster=self.cluster.name,

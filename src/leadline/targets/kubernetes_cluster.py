@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,13 @@ from leadline.connect.kubernetes.client import (
     if_allowed,
     read_kubelet,
 )
-from leadline.connect.kubernetes.objects import dns_label, get_object, labels_of, new_token
+from leadline.connect.kubernetes.objects import (
+    get_object,
+    labels_of,
+    namespace_name,
+    new_token,
+    owner_name,
+)
 from leadline.connect.kubernetes.permissions import (
     KUBELET_RULES,
     NAMESPACE_RULES,
@@ -37,8 +44,9 @@ from leadline.connect.kubernetes.pods import (
 from leadline.errors import LeadlineError
 from leadline.formats.kubelet import DAEMON_CONTAINERS
 from leadline.plan.kubernetes_cluster import KubernetesCluster, parse_cpu
-from leadline.plan.models import Cluster
+from leadline.plan.models import Cluster, Plan
 from leadline.plan.prometheus import StorageMonitoring
+from leadline.plan.target_url import TargetKind
 from leadline.probes.watches.base import Watches
 from leadline.probes.watches.kubelet import KubeletWatch
 from leadline.probes.watches.prometheus import PrometheusWatch
@@ -48,6 +56,9 @@ from leadline.runner.ports import Journal, Watch
 LEAST_GONE_S = 60.0
 # In the journal of a run: `kubernetes:NAMESPACE` and `kubernetes:NAMESPACE/KIND/NAME`.
 SCHEME = "kubernetes:"
+# The kinds of an object that owns what a target makes.
+JOBS = "jobs"
+VIRTUAL_MACHINES = "virtualmachines"
 
 
 def access_of(settings: KubernetesCluster) -> KubernetesAccess:
@@ -123,6 +134,7 @@ class OpenKubernetes:
         # The user that may open a raw block device in a pod, where the first runner found another.
         self.device_user: PodUser | None = None
         self._hurry = hurry
+        self._run = ""
         self._checked: set[Rule] = set()
         self._own: tuple[Created, Journal] | None = None
         self._security = PodSecurity.RESTRICTED
@@ -196,10 +208,11 @@ class OpenKubernetes:
 
     def enter(self, run: str, journal: Journal) -> str:
         """The namespace for a target's objects; the first target creates it."""
+        self._run = run
         if self.namespace:
             return self.namespace
         token = new_token()
-        name = f"{dns_label(f'leadline-{run}', 54)}-{token[:8]}"
+        name = namespace_name(run, token)
         created = Created(target="", cluster=self.name, path=SCHEME + name, token=token)
         journal.note_created(created)
         self._own = (created, journal)
@@ -223,8 +236,9 @@ class OpenKubernetes:
             self._own = None
         return problems
 
-    def remove(self, created: Created) -> tuple[str, ...]:
-        """Remove what the journal names; sentences about what failed."""
+    def remove(self, created: Created, run: str = "") -> tuple[str, ...]:
+        """Remove what the journal of `run` names, by default of the run that has entered; sentences
+        about what failed."""
 
         def go_on() -> None:
             if self._hurry():
@@ -234,7 +248,7 @@ class OpenKubernetes:
         removal = Removal(
             connection=self.connection, bound_s=bound_s, go_on=go_on, dead_nodes=self._dead_nodes
         )
-        return remove_created(removal, created)
+        return remove_created(removal, created, run or self._run)
 
     def capture(self) -> Mapping[str, bytes]:
         """The present state of the cluster: raw dumps by file name, without secrets."""
@@ -247,25 +261,57 @@ class OpenKubernetes:
         self._kubelets.close()
 
 
-def remove_leftover(cluster: Cluster, created: Created) -> tuple[str, ...]:
+def is_own_object(plan: Plan, run: str, created: Created) -> bool:
+    """Return whether an entry is a namespace of the run, or an object that a target makes in its
+    namespace."""
+    settings = next(
+        (cluster.kubernetes for cluster in plan.clusters if cluster.name == created.cluster), None
+    )
+    if settings is None:
+        return False
+    where, _, rest = created.path.removeprefix(SCHEME).partition("/")
+    if not rest:
+        own = namespace_name(run, created.token)
+        return not created.target and not settings.namespace and where == own
+    if settings.namespace:
+        is_in = where == settings.namespace
+    else:
+        is_in = re.fullmatch(re.escape(namespace_name(run, "")) + "[0-9a-f]{8}", where) is not None
+    kind, _, name = rest.partition("/")
+    # The number of a target, before those that cannot be used are left out of the plan.
+    numbers = range(1, len(plan.targets) + len(plan.left_out) + 1)
+    return (
+        is_in
+        and kind in (JOBS, VIRTUAL_MACHINES)
+        and any(
+            name == owner_name(number, target.parsed.location, created.token)
+            for target in plan.own_targets
+            if target.url and target.kind is TargetKind.STORAGE_CLASS
+            if (target.name, target.cluster) == (created.target, created.cluster)
+            for number in numbers
+        )
+    )
+
+
+def remove_leftover(cluster: Cluster, created: Created, run: str) -> tuple[str, ...]:
     """Remove what a killed session left in a cluster of its plan."""
     assert cluster.kubernetes is not None
     opened = OpenKubernetes(cluster.name, cluster.kubernetes)
     try:
-        return opened.remove(created)
+        return opened.remove(created, run)
     finally:
         opened.close()
 
 
-def remove_created(removal: Removal, created: Created) -> tuple[str, ...]:
+def remove_created(removal: Removal, created: Created, run: str) -> tuple[str, ...]:
     """Remove one entry of a run's journal; sentences about what failed."""
     where, _, rest = created.path.removeprefix(SCHEME).partition("/")
     kind, _, name = rest.partition("/")
     try:
         if not rest:
-            return removal.namespace(where, created.token)
-        if kind == "jobs":
-            return removal.job(where, name, created.token)
-        return removal.machine(where, name, created.token)
+            return removal.namespace(where, run, created.token)
+        if kind == JOBS:
+            return removal.job(where, name, run, created.token)
+        return removal.machine(where, name, run, created.token)
     except LeadlineError as error:
         return (f"{created.path} could not be removed: {error.fact}",)

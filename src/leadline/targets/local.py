@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from leadline.runner.ports import Folder, Journal
 from leadline.targets import page_cache_drop
 from leadline.targets.base import KEEP_FREE_SHARE, LocalTarget, require_free
 from leadline.targets.file_system import Contents, FileSystem, Volume
+from leadline.targets.naming import new_token, own_name, owner_mark
 
 # posix_fadvise drops the pages of the given files alone and needs no privilege, unlike
 # /proc/sys/vm/drop_caches; mincore(2) counts what is still resident. Neither reaches caches of the
@@ -69,6 +69,7 @@ class DirectoryTarget(LocalTarget):
         # The folder, held open; its descriptor where another user could exchange the path.
         self._handle = -1
         self._descriptor: Path | None = None
+        self._run = ""
         self._created: Created | None = None
         self._journal: Journal | None = None
         self._files: set[str] = set()
@@ -135,15 +136,16 @@ class DirectoryTarget(LocalTarget):
             return None
 
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
-        token = secrets.token_hex(8)
-        folder = self.parent / f"leadline-{run}-{token}"
+        token = new_token()
+        folder = self.parent / own_name(run, token)
+        self._run = run
         self._created = Created(target=self.name, path=str(folder), token=token)
         self._layers = None
         self._journal = journal
         self._files = set(footprint.files)
         journal.note_created(self._created)
         try:
-            made = self._file_system.make(folder, f"{run} {token}")
+            made = self._file_system.make(folder, owner_mark(run, token))
             if files.others_control(self.parent):
                 self._handle = _open_made(folder, made)
                 self._descriptor = Path(f"/proc/{os.getpid()}/fd/{self._handle}")
@@ -203,7 +205,7 @@ class DirectoryTarget(LocalTarget):
         self._close()
         if self._created is None:
             return ()
-        problems = remove_folder(self._created, self._file_system, self._files)
+        problems = remove_folder(self._created, self._run, self._file_system, self._files)
         if not problems and self._journal is not None:
             self._journal.note_removed(self._created)
             self._created = None
@@ -227,11 +229,14 @@ def _open_made(folder: Path, made: tuple[int, int]) -> int:
 
 
 def remove_folder(
-    created: Created, file_system: FileSystem | None = None, names: Collection[str] = ()
+    created: Created,
+    run: str,
+    file_system: FileSystem | None = None,
+    names: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Remove a folder of the journal with the files of generated workloads and those in `names`.
+    """Remove a run's folder with the files of generated workloads and those in `names`.
 
-    A folder without the run's token stays, as does a file that Leadline did not make. Returns
+    A folder without the run's mark stays, as does a file that Leadline did not make. Returns
     sentences about what failed, also without an answer of the file system.
     """
     folder = Path(created.path)
@@ -239,4 +244,5 @@ def remove_folder(
     if pool:
         error = programs.suspended_error(pool)
         return (f"{folder} could not be removed: {error.fact}; {error.hint}",)
-    return (file_system or FileSystem()).remove(folder, created.token, names)
+    mark = owner_mark(run, created.token)
+    return (file_system or FileSystem()).remove(folder, mark, names)

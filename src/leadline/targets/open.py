@@ -3,60 +3,67 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from leadline import errors, files
+from leadline import errors
 from leadline.archive.layout import STAGING
 from leadline.archive.reader import Run
-from leadline.archive.records import Created
 from leadline.archive.writer import RunWriter
-from leadline.connect.ceph import CephAccess, Connection
+from leadline.connect.ceph import Connection
 from leadline.engines.process import end_abandoned
 from leadline.errors import LeadlineError
-from leadline.lab.down import take_down
-from leadline.lab.state import lab_access, lab_folder, labs_folder
 from leadline.plan import models
 from leadline.plan.models import Plan
+from leadline.plan.settings import Setting
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import TargetAdapter
 from leadline.settings.open import Parameters
 from leadline.settings.states import restore_unrestored
-from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget, remove_image, remove_objects
-from leadline.targets.ceph_cluster import DELAY, OpenCluster, access_of, restore_delay
+from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget
+from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.device import DeviceTarget
 from leadline.targets.drill import DRILL, undo_leftover
-from leadline.targets.hosts import HostsTarget, remove_from_host
-from leadline.targets.image_device import SCHEME as SHARED
-from leadline.targets.local import DirectoryTarget, remove_folder
+from leadline.targets.hosts import HostsTarget
+from leadline.targets.leftovers import (
+    LAB,
+    access_to,
+    is_own,
+    kept_sentence,
+    remove_entry,
+    require_own_configurations,
+)
+from leadline.targets.local import DirectoryTarget
 from leadline.targets.pool_from_hosts import RadosFromHostsTarget, RbdFromHostsTarget
-from leadline.targets.rados_objects import SCHEME as RADOS_OBJECTS
-from leadline.targets.rados_objects import RadosObjectsTarget, remove_prefixed
-from leadline.targets.rbd_by_nbd import SCHEME as NBD
-from leadline.targets.rbd_by_nbd import RbdByNbdTarget, remove_served_image
+from leadline.targets.rados_objects import RadosObjectsTarget
+from leadline.targets.rbd_by_nbd import RbdByNbdTarget
 from leadline.targets.shared_image import (
     Ext4OnRbdTarget,
     SharedImages,
     SharedRbdTarget,
     ZfsOnRbdTarget,
-    remove_shared_image,
 )
-from leadline.targets.zfs import FAR, ZfsTarget, remove_far_dataset
-from leadline.targets.zfs_dataset import remove_dataset
+from leadline.targets.zfs import ZfsTarget
 from leadline.targets.zvol import ZvolTarget
 
 if TYPE_CHECKING:
     from leadline.connect.kubernetes.client import Connection as KubernetesConnection
     from leadline.targets.kubernetes_cluster import OpenKubernetes
 
-LAB = "lab:"
-HOSTS = "hosts:"
-ZFS = "zfs:"
+
+__all__ = [
+    "LAB",
+    "check_consents",
+    "check_restarts",
+    "open_targets",
+    "remove_leftovers",
+    "require_own_configurations",
+    "undo_drills",
+]
 
 
 def open_targets(
@@ -105,6 +112,34 @@ def open_targets(
                 return _on_kubernetes(plan, target, kubernetes[target.cluster])
 
     return tuple(open_target(target) for target in plan.own_targets)
+
+
+def check_archived_settings(plan: Plan, consented: Sequence[str]) -> None:
+    """Raise LeadlineError for a setting of an archived plan that runs commands or writes files of
+    hosts without consent, and for a consent to anything else."""
+    needing = {setting.name: setting.change for setting in plan.settings if _is_free(setting)}
+    for name in consented:
+        if name not in needing:
+            raise LeadlineError(
+                errors.USAGE,
+                f"consent was given for {name!r}, which runs no command and writes no file",
+                context=[f"settings that do: {', '.join(needing) or 'none'}"],
+                hint="name a setting exactly as the plan does",
+            )
+    for name, change in needing.items():
+        if name not in consented:
+            does = change.model_dump(include={"apply", "read", "restore", "path", "hosts"})
+            raise LeadlineError(
+                errors.SETTING_NOT_CONSENTED,
+                f"the setting {name!r} of the archived plan runs commands or writes a file",
+                context=[f"{key}: {value}" for key, value in does.items() if value],
+                hint=f"if the archive is yours: --allow-setting {shlex.quote(name)}",
+            )
+
+
+def _is_free(setting: Setting) -> bool:
+    """Return whether a setting can do anything that this user can."""
+    return setting.command is not None or setting.host_file is not None
 
 
 def check_restarts(plan: Plan, consented: Sequence[str]) -> None:
@@ -194,7 +229,11 @@ def undo_drills(
     for created in run.left_behind:
         if not created.path.startswith(DRILL):
             continue
-        found = undo_leftover(created, run.plan, partial(_access, run.plan), allowed)
+        if not is_own(run.whole_plan, run.id, created):
+            problems.append(kept_sentence(created))
+            continue
+        access = partial(access_to, run.whole_plan, run.path)
+        found = undo_leftover(created, run.whole_plan, access, allowed)
         if found:
             problems += found
         else:
@@ -204,23 +243,23 @@ def undo_drills(
 
 
 def remove_leftovers(
-    run: Run, journal: RunWriter, allowed: Sequence[str] = ()
+    run: Run, journal: RunWriter, allowed: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> tuple[list[str], list[str]]:
     """End the load, restore settings and remove what a killed session of `run` left on its targets,
-    by the run's tokens; drills as `undo_drills`, before all else.
+    by the run's marks; drills as `undo_drills`, before all else.
 
     Returns sentences about what was done, and about what failed.
     """
     end_abandoned(run.path / STAGING)
     done, problems = undo_drills(run, journal, allowed)
     if run.unrestored:
-        restored, kept = _restore_settings(run, journal)
+        restored, kept = _restore_settings(run, journal, settings)
         done += restored
         problems += kept
     for created in run.left_behind:
         if created.path.startswith(DRILL):
             continue
-        found = _removed(run.plan, created)
+        found = remove_entry(run, created)
         if found:
             problems += found
         else:
@@ -229,109 +268,26 @@ def remove_leftovers(
     return done, problems
 
 
-def _restore_settings(run: Run, journal: RunWriter) -> tuple[list[str], list[str]]:
+def _restore_settings(
+    run: Run, journal: RunWriter, allowed: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """Restore what a killed session changed; sentences about what was restored, and what not."""
-    plan = run.plan
+    plan = run.whole_plan
     with ExitStack() as stack:
 
         def ceph(name: str) -> Connection | None:
-            access = _access(plan, name)
+            access = access_to(plan, run.path, name)
             return stack.enter_context(Connection(access)) if access else None
 
         def kubernetes(name: str) -> KubernetesConnection:
             from leadline.connect.kubernetes.client import Connection as KubernetesConnection
             from leadline.targets.kubernetes_cluster import access_of as kubernetes_access
 
+            require_own_configurations(plan, run.path, name)
             settings = plan.cluster(name).kubernetes
             assert settings is not None, "a setting of Kubernetes is on such a cluster"
             return stack.enter_context(KubernetesConnection(kubernetes_access(settings)))
 
         parameters = Parameters(ceph, kubernetes)
         stack.callback(parameters.close)
-        return restore_unrestored(plan, run.id, run.unrestored, parameters.find, journal)
-
-
-def _removed(plan: Plan, created: Created) -> tuple[str, ...]:
-    """Remove one entry of the journal; sentences about what failed."""
-    removers: Mapping[str, Callable[[CephAccess, Created], tuple[str, ...]]] = {
-        "rbd:": remove_image,
-        "rados:": remove_objects,
-        RADOS_OBJECTS: remove_prefixed,
-    }
-    try:
-        if created.path.startswith(LAB):
-            name = created.path.removeprefix(LAB)
-            take_down(lab_folder(name, labs_folder(None)), created.token)
-            return ()
-        if created.path.startswith(DELAY):
-            return restore_delay(created)
-        if created.path.startswith("kubernetes:"):
-            from leadline.targets.kubernetes_cluster import remove_leftover
-
-            return remove_leftover(plan.cluster(created.cluster), created)
-        if created.path.startswith(HOSTS):
-            return remove_from_host(created)
-        if created.path.startswith(FAR):
-            return remove_far_dataset(created)
-        if created.path.startswith(ZFS):
-            return remove_dataset(created)
-        if created.path.startswith(SHARED):
-            return remove_shared_image(created, _access(plan, created.cluster))
-        if created.path.startswith(NBD):
-            return remove_served_image(created, _access(plan, created.cluster))
-        for scheme, remove in removers.items():
-            if created.path.startswith(scheme):
-                access = _access(plan, created.cluster)
-                return remove(access, created) if access else ()
-    except LeadlineError as error:
-        return (f"{created.path} could not be removed: {error.fact}",)
-    return remove_folder(created)
-
-
-def require_own_configurations(plan: Plan, archive: Path, *names: str) -> None:
-    """Raise LeadlineError(`run-not-resumable`) for a configuration of a cluster that the plan of an
-    archive names, and that may be another user's: a kubeconfig runs programs, and a ceph.conf
-    names files and modules. `names` are the clusters, all without any."""
-    runs = {archive.absolute().parent, archive.resolve().parent}
-    for cluster in plan.clusters:
-        if names and cluster.name not in names:
-            continue
-        kubeconfig = cluster.kubernetes.kubeconfig if cluster.kubernetes is not None else None
-        for path in map(Path, filter(None, (cluster.ceph_conf, cluster.keyring, kubeconfig))):
-            reason = _distrust(path, runs)
-            if reason:
-                raise LeadlineError(
-                    errors.RUN_NOT_RESUMABLE,
-                    f"the configuration of the cluster {cluster.name!r} is not used: {reason}",
-                    context=[str(path), f"named by the plan of {archive}"],
-                    hint="if it is yours: let only you and root write to it and to the folders "
-                    "above, and keep it outside of the folder of the runs",
-                )
-
-
-def _distrust(path: Path, runs: Collection[Path]) -> str:
-    """Why a file that an archive names may be another user's; empty if it is not."""
-    if any(place.is_relative_to(folder) for place in (path, path.resolve()) for folder in runs):
-        return f"{path} lies in the folder of the runs"
-    try:
-        if files.others_control(path) or files.others_control(path.absolute().parent):
-            return f"another user can change {path} or a folder above it"
-    except OSError as error:
-        return f"{path} cannot be checked: {error.strerror}"
-    return ""
-
-
-def _access(plan: Plan, name: str) -> CephAccess | None:
-    """Access to the cluster; None for a lab that is gone, with all its data."""
-    cluster = plan.cluster(name)
-    if cluster.lab is None:
-        return access_of(cluster)
-    if not isinstance(cluster.lab, str):
-        return None  # started for the run: its own entry removes it
-    try:
-        # Works also when some of its daemons are down.
-        return lab_access(cluster.lab)
-    except LeadlineError as error:
-        if error.kind is errors.LAB_NOT_FOUND:
-            return None
-        raise
+        return restore_unrestored(plan, run.id, run.unrestored, parameters.find, journal, allowed)

@@ -6,8 +6,9 @@ How that engine behaves: docs/internals/ceph-bench-engines.md.
 from __future__ import annotations
 
 import errno
-import secrets
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from leadline import errors
 from leadline.archive.records import Created
@@ -25,6 +26,7 @@ from leadline.targets.ceph import (
     require_overwrites,
 )
 from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.naming import new_token, own_name
 from leadline.units import format_size
 
 # In the journal: `rados-objects:POOL/PREFIX/CLIENTSxJOBSxOBJECTS`, which names all objects. A
@@ -33,6 +35,9 @@ SCHEME = "rados-objects:"
 _PROBE = "{prefix}.probe"
 # Between two trials so many objects are looked at.
 _SAMPLE = 16
+# So many objects are removed at once: their names take memory.
+_PART = 20_000
+_EXTENT = re.compile(r"[1-9]\d{0,3}x\d{1,4}x\d{1,9}", re.ASCII)
 _BOUND_S = 20.0
 
 
@@ -66,8 +71,8 @@ class RadosObjectsTarget(PoolTarget):
         super().acquire(footprint, run, journal)
         self._access = self.cluster.client({})
         self._sizes = footprint.files
-        token = secrets.token_hex(8)
-        prefix = f"leadline-{run}-{token}"
+        token = new_token()
+        prefix = own_name(run, token)
         self._note(f"{SCHEME}{self._pool}/{prefix}/{_extent(footprint)}", token, journal)
         self._prefix = prefix
         try:
@@ -123,7 +128,7 @@ class RadosObjectsTarget(PoolTarget):
         return self._allocated
 
     def _remove(self, created: Created) -> tuple[str, ...]:
-        return remove_prefixed(self.cluster.access, created)
+        return remove_prefixed(self.cluster.access, created, self._run)
 
 
 def _extent(footprint: Footprint) -> str:
@@ -144,23 +149,38 @@ def _names(prefix: str, extent: str) -> Iterator[str]:
                 yield OBJECT_NAME.format(prefix=prefix, job=name, number=number)
 
 
-def remove_prefixed(access: CephAccess, created: Created) -> tuple[str, ...]:
+def is_own_path(path: str, pool: str, run: str, token: str) -> bool:
+    """Return whether a target in a pool makes objects that an entry of the journal names so."""
+    begin = f"{SCHEME}{pool}/{own_name(run, token)}/"
+    return path.startswith(begin) and _EXTENT.fullmatch(path.removeprefix(begin)) is not None
+
+
+def _in_parts(names: Iterator[str]) -> Iterator[tuple[str, ...]]:
+    while part := tuple(islice(names, _PART)):
+        yield part
+
+
+def remove_prefixed(access: CephAccess, created: Created, run: str) -> tuple[str, ...]:
     """Remove the objects that an entry of the journal names; sentences about what failed."""
-    pool, prefix, extent = created.path.removeprefix(SCHEME).split("/")
-    if not created.token or not prefix.endswith(f"-{created.token}"):
-        return (f"{created.path} does not carry the token of the run and was kept",)
+    pool, *rest = created.path.removeprefix(SCHEME).split("/")
+    if not is_own_path(created.path, pool, run, created.token):
+        return (f"{created.path} has no name of this run's and was kept",)
+    prefix, extent = rest
+    left = 0
     try:
         with Connection(access, timeout_s=_BOUND_S) as connection:
-            names = tuple(_names(prefix, extent))
-            connection.remove_objects(pool, names)
-            left = [size for size in connection.object_sizes(pool, names) if size is not None]
+            for names in _in_parts(_names(prefix, extent)):
+                connection.remove_objects(pool, names)
+            for names in _in_parts(_names(prefix, extent)):
+                sizes = connection.object_sizes(pool, names)
+                left += sum(size is not None for size in sizes)
     except OSError as error:
         return (f"{created.path} could not be removed: {error.strerror}",)
     except LeadlineError as error:
         return (f"{created.path} could not be removed: {error.fact}",)
     if left:
         # A fio that a killed session left on a host works until its connection ends.
-        return (f"{created.path} was written again while it was removed: {len(left)} objects",)
+        return (f"{created.path} was written again while it was removed: {left} objects",)
     return ()
 
 

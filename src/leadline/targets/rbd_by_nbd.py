@@ -8,7 +8,6 @@ and to qemu-nbd only.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import socket
 import tempfile
@@ -33,6 +32,7 @@ from leadline.runner.ports import Journal, NbdExport
 from leadline.targets import daemons
 from leadline.targets.ceph import RbdTarget, remove_image
 from leadline.targets.ceph_cluster import OpenCluster
+from leadline.targets.naming import is_token, own_name
 
 SCHEME = "nbd:"
 SOCKET = "nbd.sock"
@@ -225,7 +225,7 @@ class RbdByNbdTarget(RbdTarget):
         return super().present() and bool(daemons.find_processes(QEMU_NBD, self._folder))
 
     def _remove(self, created: Created) -> tuple[str, ...]:
-        return remove_served_image(created, self.cluster.access)
+        return remove_served_image(created, self._run, self.cluster.access)
 
     def release(self) -> tuple[str, ...]:
         # With a lab that is destroyed the image goes, and the server stays.
@@ -258,14 +258,14 @@ def stop_server(token: str) -> tuple[str, ...]:
     return ()
 
 
-def remove_served_image(created: Created, access: CephAccess | None) -> tuple[str, ...]:
+def remove_served_image(created: Created, run: str, access: CephAccess | None) -> tuple[str, ...]:
     """Remove an image and its server; sentences about what failed. Without `access` the image is
     gone with its lab."""
     spec = created.path.removeprefix(SCHEME)
     # A token is a part of a path that is removed.
-    if not re.fullmatch(processes.TOKEN, created.token) or not spec.endswith(f"-{created.token}"):
-        return (f"{created.path} has no name of Leadline's and was kept",)
+    if not is_token(created.token) or not spec.endswith(f"/{own_name(run, created.token)}"):
+        return (f"{created.path} has no name of this run's and was kept",)
     problems = stop_server(created.token)
     if problems or access is None:
         return problems
-    return remove_image(access, created.model_copy(update={"path": f"rbd:{spec}"}))
+    return remove_image(access, created.model_copy(update={"path": f"rbd:{spec}"}), run)

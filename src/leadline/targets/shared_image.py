@@ -8,7 +8,6 @@ journal records it before it is made (see image_device.SharedImageNames).
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -43,22 +42,27 @@ from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.file_system import FileSystem
 from leadline.targets.image_device import SharedImageNames, parse_names
 from leadline.targets.local import DirectoryTarget
+from leadline.targets.naming import new_token, own_name, owner_mark
 from leadline.targets.zfs import InDataset
 from leadline.targets.zfs_dataset import OWNER, OwnDataset, removal_error, require_known_here
 
 _BUSY_S = 30.0
 _DESTROY_S = 120.0
+_MARKED_S = 5.0
 
 
-def remove_shared_image(created: Created, access: CephAccess | None) -> tuple[str, ...]:
+def remove_shared_image(created: Created, run: str, access: CephAccess | None) -> tuple[str, ...]:
     """Remove a shared image from the top down, as far as it was made; sentences about what failed.
 
     Without `access` the image is destroyed with its lab.
     """
-    names = parse_names(created.path, created.token)
-    if not names.is_own:
-        return (f"{created.path} has no name of Leadline's and was kept",)
-    stuck = _destroy_pool(names)
+    names, mark = parse_names(created.path, created.token), owner_mark(run, created.token)
+    if not names.is_own_of(run):
+        return (f"{created.path} has no name of this run's and was kept",)
+    try:
+        stuck = _destroy_pool(names, mark)
+    except LeadlineError as error:
+        return (error.fact,)
     if stuck and not zfs_daemon.is_running(names.folder):
         return stuck  # a pool that was not destroyed needs the layers below it
     stuck += image_device.unmount(names.ext4)
@@ -74,19 +78,32 @@ def remove_shared_image(created: Created, access: CephAccess | None) -> tuple[st
     problems += image_device.withdraw(names)
     if access is not None:
         image = created.model_copy(update={"path": f"rbd:{names.spec}"})
-        problems += remove_image(access, image)
+        problems += remove_image(access, image, run)
     return (*problems, *(() if problems else _remove_folder(names)))
 
 
-def _destroy_pool(names: SharedImageNames) -> tuple[str, ...]:
-    """Destroy the run's pool; retry while it is busy."""
+def _require_mark(names: SharedImageNames, mark: str) -> None:
+    """Raise LeadlineError(`left-behind`) for a pool on the image without the mark of the run."""
+    end = time.monotonic() + _MARKED_S
+    while (owner := programs.local_property(OWNER, names.zpool)) != mark:
+        # `zpool create` sets the mark right after the pool is made.
+        if owner or time.monotonic() > end:
+            whose = "the mark of another owner" if owner else "no mark of this run"
+            raise LeadlineError(
+                errors.LEFT_BEHIND,
+                f"the pool {names.zpool} carries {whose}; it was kept: "
+                f"`zpool destroy {names.zpool}` if it is yours",
+            )
+        time.sleep(0.2)
+
+
+def _destroy_pool(names: SharedImageNames, mark: str) -> tuple[str, ...]:
+    """Destroy the run's pool; retry while it is busy. Raises LeadlineError(`left-behind`) for
+    another's."""
     end = time.monotonic() + _BUSY_S
     try:
         while names.zpool in _pools():
-            # A pool that is not marked yet has no datasets.
-            owner = programs.local_property(OWNER, names.zpool)
-            if owner and not owner.endswith(names.token):
-                return (f"the pool {names.zpool} carries the mark of another owner",)
+            _require_mark(names, mark)
             try:
                 programs.ask("removing a pool", "zpool", "destroy", names.zpool, bound_s=_DESTROY_S)
             except LeadlineError as error:
@@ -95,6 +112,8 @@ def _destroy_pool(names: SharedImageNames) -> tuple[str, ...]:
                     raise
                 time.sleep(0.5)
     except LeadlineError as error:
+        if error.kind is errors.LEFT_BEHIND:
+            raise
         users = image_device.mounted_elsewhere(names.token)
         reason = "; ".join([removal_error(error), *users])
         return (f"the pool {names.zpool} could not be removed: {reason}",)
@@ -153,7 +172,7 @@ class SharedImage:
         # The image, and those of further vdevs.
         self._created: list[Created] = []
         self._journal: Journal | None = None
-        self._owner = ""
+        self._run = self._owner = ""
         self._datasets: list[OwnDataset] = []
         self._settled_at_s = 0.0
 
@@ -260,7 +279,7 @@ class SharedImage:
         access = None if self.cluster.temporary else self.cluster.access
         # The first one has the pool on all of them.
         for created in tuple(self._created):
-            problems = remove_shared_image(created, access)
+            problems = remove_shared_image(created, self._run, access)
             if problems:
                 return problems
             if self._journal is not None:
@@ -270,9 +289,10 @@ class SharedImage:
         return ()
 
     def _make(self, run: str, journal: Journal) -> None:
-        token = secrets.token_hex(8)
-        names = SharedImageNames(pool=self._pool, image=f"leadline-{run}-{token}", token=token)
-        self._names, self._owner, self._journal = names, f"{run} {token}", journal
+        token = new_token()
+        names = SharedImageNames(pool=self._pool, image=own_name(run, token), token=token)
+        self._names, self._journal = names, journal
+        self._run, self._owner = run, owner_mark(run, token)
         self.cluster.use_journal(journal)
         self._note_created(names)
         names.folder.mkdir(mode=0o700)

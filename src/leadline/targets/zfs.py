@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -21,7 +20,9 @@ from leadline.probes.stacks import layers_of_path
 from leadline.probes.zfs import zfs_dumps
 from leadline.runner.ports import Dataset, Journal, Receiver
 from leadline.targets.base import LocalTarget
+from leadline.targets.naming import new_token, owner_mark
 from leadline.targets.zfs_dataset import (
+    SCHEME,
     OwnDataset,
     create,
     dataset_name,
@@ -99,7 +100,7 @@ class FarDataset:
         self._properties = properties
         self._target = target
         self._shell = SshShell(wanted.host)
-        self._version = ""
+        self._version = self._run = ""
         self._created: Created | None = None
         self._journal: Journal | None = None
 
@@ -137,9 +138,10 @@ class FarDataset:
 
     def make(self, run: str, journal: Journal) -> Receiver:
         """Make the dataset, which is not mounted, unlike those received in it."""
-        token = secrets.token_hex(8)
+        token = new_token()
         name = name_in(self._wanted.dataset, run, token)
-        path = f"{FAR}{self._wanted.host}:{name}"
+        path = far_path(self._wanted, run, token)
+        self._run = run
         self._created = Created(target=self._target, path=path, token=token)
         self._journal = journal
         journal.note_created(self._created)
@@ -148,14 +150,14 @@ class FarDataset:
             "mountpoint": str(mount_folder(token)),
             "canmount": "off",
         }
-        create(name, f"{run} {token}", properties, shell=self._shell)
+        create(name, owner_mark(run, token), properties, shell=self._shell)
         require_set(name, self._properties, self._shell)
         return self._receiver(name)
 
     def release(self) -> tuple[str, ...]:
         problems: tuple[str, ...] = ()
         if self._created is not None:
-            problems = _remove_far(self._created, self._shell)
+            problems = _remove_far(self._created, self._run, self._shell)
             if not problems and self._journal is not None:
                 self._journal.note_removed(self._created)
                 self._created = None
@@ -163,24 +165,26 @@ class FarDataset:
         return problems
 
 
-def remove_far_dataset(created: Created) -> tuple[str, ...]:
+def far_path(wanted: ReceiveOn, run: str, token: str) -> str:
+    """Return the entry of the journal for a dataset on another host."""
+    return f"{FAR}{wanted.host}:{name_in(wanted.dataset, run, token)}"
+
+
+def remove_far_dataset(created: Created, run: str) -> tuple[str, ...]:
     """Remove what a killed session left on another host; sentences about what failed."""
-    try:
-        host, _ = split_host(created.path.removeprefix(FAR))
-    except ValueError:
-        return (f"{created.path} names no host and was kept",)
+    host, _ = split_host(created.path.removeprefix(FAR))
     shell = SshShell(host)
     try:
-        return _remove_far(created, shell)
+        return _remove_far(created, run, shell)
     finally:
         shell.close()
 
 
-def _remove_far(created: Created, shell: SshShell) -> tuple[str, ...]:
+def _remove_far(created: Created, run: str, shell: SshShell) -> tuple[str, ...]:
     _, name = split_host(created.path.removeprefix(FAR))
     try:
         shell.run(_END_RECEIVERS, name, bound_s=_REACHED_S)
-        if problems := destroy(name, created.token, shell):
+        if problems := destroy(name, run, created.token, shell):
             return problems
         folder = str(mount_folder(created.token))
         result = shell.run(_REMOVE_FOLDER, folder, bound_s=_FAR_S)
@@ -199,7 +203,7 @@ class InPool(LocalTarget):
         self._wanted = target.parsed.dataset_properties
         self._receive_on = target.parsed.receive_on
         self._note = note
-        self._noted = ""
+        self._noted = self._run = ""
         self._created: Created | None = None
         self._journal: Journal | None = None
 
@@ -241,9 +245,10 @@ class InPool(LocalTarget):
 
     def _note_created(self, run: str, journal: Journal) -> Created:
         """Record a new dataset in the journal, before it is made."""
-        token = secrets.token_hex(8)
+        token = new_token()
         name = name_in(self._parent, run, token)
-        self._created = Created(target=self.name, path=f"zfs:{name}", token=token)
+        self._run = run
+        self._created = Created(target=self.name, path=f"{SCHEME}{name}", token=token)
         self._journal = journal
         journal.note_created(self._created)
         return self._created
@@ -251,7 +256,7 @@ class InPool(LocalTarget):
     def release(self) -> tuple[str, ...]:
         if self._created is None:
             return ()
-        problems = remove_dataset(self._created)
+        problems = remove_dataset(self._created, self._run)
         if not problems and self._journal is not None:
             self._journal.note_removed(self._created)
             self._created = None
@@ -281,7 +286,7 @@ class ZfsTarget(InDataset, InPool):
         self._dataset = OwnDataset(
             name=dataset_name(created),
             path=mount_folder(created.token),
-            owner=f"{run} {created.token}",
+            owner=owner_mark(run, created.token),
             wanted=self._wanted,
             receiver=self._far.make(run, journal) if self._far else None,
         )

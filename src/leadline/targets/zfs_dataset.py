@@ -17,10 +17,13 @@ from leadline.plan.target_url import VOLUME_BLOCK
 from leadline.runner.ports import Dataset, Receiver
 from leadline.targets.base import KEEP_FREE_SHARE, require_free
 from leadline.targets.file_system import OWNER_FILE, FileSystem
+from leadline.targets.naming import owner_mark
 from leadline.units import format_size
 
 # This property marks what Leadline made; nothing without the mark is destroyed.
 OWNER = "leadline:owner"
+# In the journal of a run: `zfs:NAME`.
+SCHEME = "zfs:"
 _SETTLED = "leadline:settled"
 # The parent of the mount points, each named by a token: owned by root, and cleared at a reboot.
 MOUNTS = Path("/run")
@@ -224,8 +227,8 @@ class OwnDataset:
         settle(self.name)
 
 
-def destroy(name: str, token: str, shell: Shell | None = None) -> tuple[str, ...]:
-    """Destroy a dataset with the run's token, its snapshots, children and mount point, here or in
+def destroy(name: str, run: str, token: str, shell: Shell | None = None) -> tuple[str, ...]:
+    """Destroy a dataset with the run's mark, its snapshots, children and mount point, here or in
     the `shell` of another host.
 
     Returns sentences about what failed.
@@ -237,8 +240,11 @@ def destroy(name: str, token: str, shell: Shell | None = None) -> tuple[str, ...
             return (f"zfs:{name} could not be removed: the pool {pool} is not imported{where}",)
         if programs.exists(name, shell):
             owner = programs.local_property(OWNER, name, shell)
-            if not (owner.endswith(token) and name.endswith(f"-{token}")):
-                return (f"zfs:{name}{there} carries the mark of another owner and was kept",)
+            # A dataset is made with its mark in one step.
+            if owner != owner_mark(run, token) or not name.endswith(f"-{token}"):
+                whose = "the mark of another owner" if owner else "no mark of this run"
+                by_hand = f"`zfs destroy -r {name}` if it is yours"
+                return (f"zfs:{name}{there} carries {whose}; it was kept: {by_hand}",)
             _destroy(name, shell)
         return remove_mount_folder(token) if shell is None else ()
     except LeadlineError as error:
@@ -297,12 +303,12 @@ def remove_mount_folder(token: str) -> tuple[str, ...]:
 
 def dataset_name(created: Created) -> str:
     """The name of the dataset or volume in an entry `zfs:NAME` of a journal."""
-    return created.path.removeprefix("zfs:")
+    return created.path.removeprefix(SCHEME)
 
 
-def remove_dataset(created: Created) -> tuple[str, ...]:
+def remove_dataset(created: Created, run: str) -> tuple[str, ...]:
     """Remove the dataset or volume `zfs:NAME` of a journal; sentences about what failed."""
-    return destroy(dataset_name(created), created.token)
+    return destroy(dataset_name(created), run, created.token)
 
 
 # A mirror or RAID with a lost disk still works, with another performance.

@@ -16,6 +16,7 @@ from leadline.plan.models import Target
 from leadline.probes.zfs import zfs_dumps
 from leadline.runner.ports import Device, Journal
 from leadline.targets.device import DeviceTarget
+from leadline.targets.naming import owner_mark
 from leadline.targets.zfs import InPool
 from leadline.targets.zfs_dataset import (
     create,
@@ -70,7 +71,7 @@ class ZvolTarget(InPool):
         # the device whatever the parent sets, and searches the random data for no partitions.
         properties = {**self._wanted, "volmode": "dev"}
         options = ("-s", "-V", str(size))
-        create(self._volume, f"{run} {created.token}", properties, *options)
+        create(self._volume, owner_mark(run, created.token), properties, *options)
         require_set(self._volume, self._wanted)
         path = _await_link(self._volume)
         device = DeviceTarget(Target(name=self.name, url=f"device:{path}"), (str(path),), ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from leadline.lab import processes
 from leadline.lab.cluster import Condition, probe_lab, survey
 from leadline.lab.conf import SOCKET_PATH_BYTES
 from leadline.lab.daemons import failed, last_lines, require
-from leadline.lab.down import take_down
+from leadline.lab.down import mark_memory, take_down
 from leadline.lab.state import (
     MEMORY,
     STATE,
@@ -197,6 +198,41 @@ def test_down_of_another_lab_at_the_same_place_does_nothing(tmp_path: Path) -> N
     folder = a_lab(tmp_path, "one")
     assert not take_down(folder, "an older token")
     assert folder.exists()
+
+
+def test_down_by_a_token_keeps_a_lab_whose_state_is_damaged(
+    tmp_path: Path, sleeper: Callable[[Path, str], int]
+) -> None:
+    """A token of an archive proves nothing where the state cannot."""
+    damaged = a_lab(tmp_path, "damaged")
+    (damaged / STATE).write_text("{")
+    pid = sleeper(damaged, "0123456789abcdef")
+    error = raises(errors.LEFT_BEHIND, lambda: take_down(damaged, "0123456789abcdef"))
+    assert "may be another one" in error.fact
+    assert error.hint == "`leadline lab down damaged` removes it, whichever it is"
+    assert (damaged / STATE).read_text() == "{"
+    assert processes.start_ticks(pid) is not None
+
+
+def test_down_by_the_token_of_another_lab_keeps_its_memory(tmp_path: Path) -> None:
+    other = a_lab(tmp_path, "other")
+    memory = MEMORY / f"leadline-lab-{os.getpid():016x}"
+    try:
+        mark_memory(memory, other)
+        (memory / "osd.0").touch()
+        for folder in (tmp_path / "gone", a_lab(tmp_path, "own")):
+            assert not take_down(folder, f"{os.getpid():016x}")
+        assert (memory / "osd.0").exists()
+        # Whose it is that has no mark, nobody knows, unless there is nothing in it.
+        (memory / "lab").unlink()
+        assert not take_down(tmp_path / "gone", f"{os.getpid():016x}")
+        assert (memory / "osd.0").exists()
+        (memory / "osd.0").unlink()
+        (memory / "lab").write_text(str(tmp_path / "gone")[:9])
+        assert take_down(tmp_path / "gone", f"{os.getpid():016x}")
+        assert not memory.exists()
+    finally:
+        shutil.rmtree(memory, ignore_errors=True)
 
 
 def test_down_removes_what_is_damaged_or_an_orphan(

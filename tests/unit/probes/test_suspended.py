@@ -60,7 +60,7 @@ def test_a_directory_in_a_suspended_pool_is_refused_and_left_alone() -> None:
     assert caught.value.kind is errors.ZPOOL_UNFIT
     with pytest.raises(LeadlineError, match="SUSPENDED"):
         target.present()
-    (left,) = remove_folder(Created(target="t", path="/gone/mine/leadline-r-1", token="1"))
+    (left,) = remove_folder(Created(target="t", path="/gone/mine/leadline-r-1", token="1"), "r")
     assert "/gone/mine/leadline-r-1 could not be removed" in left
     assert "zpool clear gone" in left
 

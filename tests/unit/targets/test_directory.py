@@ -8,8 +8,7 @@ from leadline.archive.records import Created
 from leadline.errors import TARGET_INVALID, TARGET_NO_SPACE, LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
-from leadline.targets.file_system import OWNER_FILE
-from leadline.targets.local import DirectoryTarget, remove_folder
+from leadline.targets.local import DirectoryTarget
 
 SMALL = Footprint(
     files={"leadline.0.dat": 4096, "leadline.1.dat": 4096}, span=8192, job_file_bytes=0, writes=True
@@ -67,27 +66,6 @@ def test_files_of_the_users_own_job_are_removed_once_noted(tmp_path: Path) -> No
     one.note_files()
     assert one.release() == ()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_with_another_owners_mark_is_left_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "leadline-run-abc"
-    folder.mkdir()
-    (folder / OWNER_FILE).write_text("run other\n")
-    (folder / "leadline.0.dat").write_bytes(b"x")
-    created = Created(target="here", path=str(folder), token="mine")
-    (told,) = remove_folder(created)
-    assert "mark of another owner" in told
-    assert (folder / "leadline.0.dat").exists()
-
-
-def test_a_link_in_the_place_of_our_folder_is_not_followed(tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "leadline.0.dat").write_bytes(b"the user's")
-    (tmp_path / "leadline-run-x").symlink_to(precious)
-    created = Created(target="here", path=str(tmp_path / "leadline-run-x"), token="x")
-    assert remove_folder(created) == ()
-    assert (precious / "leadline.0.dat").exists()
 
 
 @pytest.mark.parametrize("name", ["absent", "file"])

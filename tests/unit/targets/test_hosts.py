@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from leadline.plan.models import Target
 from leadline.targets import hosts as module
 from leadline.targets.hosts import HostProbe, HostsTarget, find_full_hosts, remove_from_host
 from tests.local_shell import SCRATCH, LocalShell, stub
+from tests.unit.targets.journals import OTHER, TOKEN
 
 OWNER = ".leadline-owner"
 FILES = {f"leadline.{one}.dat": 4096 for one in ("0", "1", "c2.0", "c2.1", "c3.0", "c3.1")}
@@ -150,21 +152,23 @@ def test_what_a_killed_session_left_is_removed_if_it_is_ours(reach: Reach, tmp_p
     (ours / "leadline.c3.1.dat").write_bytes(b"x")
     (taken / OWNER).write_text("run 1 another\n")
     first, second = journal.created
-    assert remove_from_host(first) == ()
-    assert remove_from_host(first) == ()
+    assert remove_from_host(first, "run") == ()
+    assert remove_from_host(first, "run") == ()
     assert not ours.exists()
-    (told,) = remove_from_host(second)
+    (told,) = remove_from_host(second, "run")
     assert "mark of another owner" in told
     assert taken.is_dir()
 
 
-@pytest.mark.parametrize("name", ["data", "leadline-run-other", "leadline-run-TOKEN/data"])
+@pytest.mark.parametrize(
+    "name", ["data", f"leadline-run-{OTHER}", f"leadline-other-{TOKEN}", f"leadline-run-{TOKEN}/x"]
+)
 def test_only_what_has_a_name_of_ours_is_removed(reach: Reach, tmp_path: Path, name: str) -> None:
     reach()
     folder = tmp_path / name
     folder.mkdir(parents=True)
     (folder / "leadline.0.dat").write_bytes(b"x")
-    (told,) = remove_from_host(Created(target="t", path=f"hosts:a:{folder}", token="TOKEN"))
+    (told,) = remove_from_host(Created(target="t", path=f"hosts:a:{folder}", token=TOKEN), "run")
     assert "was kept" in told
     assert (folder / "leadline.0.dat").exists()
 
@@ -174,10 +178,104 @@ def test_a_link_in_the_place_of_our_folder_is_not_followed(reach: Reach, tmp_pat
     real = tmp_path / "real"
     real.mkdir()
     (real / "leadline.0.dat").write_bytes(b"x")
-    link = tmp_path / "leadline-run-TOKEN"
+    (real / OWNER).write_text(f"run 1 {TOKEN}\n")
+    link = tmp_path / f"leadline-run-{TOKEN}"
     link.symlink_to(real)
-    assert remove_from_host(Created(target="t", path=f"hosts:a:{link}", token="TOKEN")) == ()
+    (kept,) = remove_from_host(Created(target="t", path=f"hosts:a:{link}", token=TOKEN), "run")
+    assert "is a link or a file" in kept
+    assert link.is_symlink()
     assert (real / "leadline.0.dat").exists()
+
+
+WHOLE = f"run 12 {TOKEN}\n".encode()
+
+
+def there(tmp_path: Path, mark: bytes | None, *names: str) -> tuple[Path, tuple[str, ...]]:
+    """A run's folder on a host with this mark and these files, and what its removal reports."""
+    folder = tmp_path / f"leadline-run-{TOKEN}"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_bytes(b"x")
+    if mark is not None:
+        (folder / OWNER).write_bytes(mark)
+    created = Created(target="t", path=f"hosts:a:{folder}", token=TOKEN)
+    return folder, remove_from_host(created, "run")
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        None,
+        *(WHOLE[:length] for length in range(len(WHOLE))),
+        b"\0" * len(WHOLE),
+        WHOLE[:9] + b"\0" * 9,
+    ],
+)
+def test_without_a_whole_mark_only_an_empty_folder_goes(
+    reach: Reach, tmp_path: Path, mark: bytes | None
+) -> None:
+    reach()
+    folder, told = there(tmp_path, mark)
+    assert told == ()
+    assert not folder.exists()
+    folder, told = there(tmp_path, mark, "leadline.0.dat")
+    if mark == WHOLE[:-1]:
+        assert told == ()
+        return
+    assert "holds files; it was kept: leadline.0.dat" in told[0]
+    assert (folder / "leadline.0.dat").exists()
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        *(f"other 1 {TOKEN}", f"run 1 {OTHER}", f"run {TOKEN}", f"run x {TOKEN}", TOKEN),
+        *(f"run 1 {TOKEN}x", f"x run 1 {TOKEN}", f"run 1 {TOKEN}\nrun 1 {OTHER}", "\nrun", "*"),
+        *(f"run 1  {TOKEN}", f"run 1 2 {TOKEN}", "run 1 1"),
+    ],
+)
+@pytest.mark.parametrize("names", [(), ("leadline.0.dat",)])
+def test_a_folder_with_any_other_mark_is_kept_whole(
+    reach: Reach, tmp_path: Path, mark: str, names: tuple[str, ...]
+) -> None:
+    reach()
+    folder, told = there(tmp_path, mark.encode(), *names)
+    assert "mark of another owner" in told[0]
+    assert {path.name for path in folder.iterdir()} == {*names, OWNER}
+    assert (folder / OWNER).read_bytes() == mark.encode()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_a_mark_that_is_no_file_is_another_owners(reach: Reach, tmp_path: Path, kind: str) -> None:
+    reach()
+    folder = tmp_path / f"leadline-run-{TOKEN}"
+    folder.mkdir()
+    (folder / "leadline.0.dat").touch()
+    (tmp_path / "real").write_bytes(WHOLE)
+    match kind:
+        case "link":
+            (folder / OWNER).symlink_to(tmp_path / "real")
+        case "folder":
+            (folder / OWNER).mkdir()
+        case "pipe":
+            os.mkfifo(folder / OWNER)
+    created = Created(target="t", path=f"hosts:a:{folder}", token=TOKEN)
+    assert "mark of another owner" in remove_from_host(created, "run")[0]
+    assert (folder / "leadline.0.dat").exists()
+
+
+def test_names_of_files_lead_nowhere_else(reach: Reach, tmp_path: Path) -> None:
+    target = reach("a")
+    target.acquire(SMALL, "run", Journal())
+    folder = own(tmp_path, "a")
+    outside = tmp_path / "a" / "scratch" / "mine"
+    outside.write_bytes(b"x")
+    (folder / "-rf").write_bytes(b"x")
+    (folder / "link").symlink_to(outside)
+    target._files |= {"../mine", "-rf", "link", ".."}
+    assert target.release() == ()
+    assert not folder.exists()
+    assert outside.exists()
 
 
 def test_all_faults_of_all_hosts_are_told_at_once(

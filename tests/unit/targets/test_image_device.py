@@ -149,11 +149,14 @@ def test_all_names_of_a_stand_come_from_its_journal_entry() -> None:
     assert parse_names(log.url, "0123") == log
     assert (log.zpool, log.folder) == (names.zpool, names.folder)
     assert not {log.exposed, log.socket, log.log} & {names.exposed, names.socket, names.log}
-    assert names.is_own
-    assert log.is_own
-    for image in ("leadline-run-0123.other", "leadline-run-0123.log.log", "users"):
-        assert not SharedImageNames(pool="rep2", image=image, token="0123").is_own
+    assert not names.is_own_of("run"), "no token of Leadline's"
     token = "0" * 16
+    for end, own in (("", True), (".log", True), (".other", False), (".log.log", False)):
+        image = f"leadline-run-{token}{end}"
+        assert SharedImageNames(pool="rep2", image=image, token=token).is_own_of("run") is own
+        assert not SharedImageNames(pool="rep2", image=image, token=token).is_own_of("other")
+        assert not SharedImageNames(pool="rep2", image=image, token="").is_own_of("run")
+    assert not SharedImageNames(pool="rep2", image="users", token=token).is_own_of("run")
     longest = SharedImageNames(pool="p", image=f"leadline-{'r' * 100}-{token}", token=token)
     # A Unix socket's path; ours lies below /run.
     assert len(os.fsencode(longest.socket)) < 100

@@ -158,7 +158,7 @@ def test_the_configuration_is_private_and_is_removed_on_every_way(
         assert conf.stat().st_mode & 0o777 == 0o600
         assert conf.read_text() == CONF
     # `clean` removes it after a kill, by the journal alone.
-    assert remove_from_host(noted[1]) == ()
+    assert remove_from_host(noted[1], "run") == ()
     assert not confs[1].parent.exists()
     assert target.release() == ()
     assert not confs[0].parent.exists()

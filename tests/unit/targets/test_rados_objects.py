@@ -20,6 +20,7 @@ from leadline.plan.footprint import OBJECT_BYTES, Footprint
 from leadline.plan.models import Target
 from leadline.targets import rados_objects as module
 from leadline.targets.rados_objects import RadosObjectsTarget, remove_prefixed
+from tests.unit.targets.journals import OTHER, TOKEN
 
 ACCESS = CephAccess(conf=Path("ceph.conf"), name="bench")
 SIZE = 2 * OBJECT_BYTES
@@ -123,30 +124,41 @@ def test_the_journal_names_all_objects_before_they_are_made(
     assert target.present()
     assert target.allocated_bytes() == 5 * OBJECT_BYTES
     # As `clean` does after a kill, by the journal alone.
-    assert remove_prefixed(ACCESS, made) == ()
+    assert remove_prefixed(ACCESS, made, "run") == ()
     assert objects.sizes == {"data.0": 1}
     assert target.release() == ()
     assert journal.removed == journal.made
 
 
 def test_objects_of_another_token_are_kept(objects: Objects) -> None:
-    foreign = Created(target="t", cluster="c", path="rados-objects:p/data/1x1x1", token="x")
-    (sentence,) = remove_prefixed(ACCESS, foreign)
-    assert "was kept" in sentence
-    assert objects.sizes == {"data.0": 1}
+    own = f"leadline-run-{TOKEN}"
+    objects.sizes[f"{own}.0.0"] = 1
+    for path, token in (
+        ("data/1x1x1", "x"),
+        ("data/1x1x1", TOKEN),
+        (f"{own}/1x1x1", OTHER),
+        (f"leadline-other-{TOKEN}/1x1x1", TOKEN),
+        (f"{own}/1x1x1/1", TOKEN),
+    ):
+        foreign = Created(target="t", cluster="c", path=f"rados-objects:p/{path}", token=token)
+        (sentence,) = remove_prefixed(ACCESS, foreign, "run")
+        assert "was kept" in sentence
+    assert objects.sizes == {"data.0": 1, f"{own}.0.0": 1}
 
 
 def test_objects_that_are_written_again_stay_in_the_journal(
     objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Created(target="t", cluster="c", path="rados-objects:p/leadline-r-x/1x1x1", token="x")
-    objects.sizes["leadline-r-x.0.0"] = OBJECT_BYTES
+    made = Created(
+        target="t", cluster="c", path=f"rados-objects:p/leadline-r-{TOKEN}/1x1x1", token=TOKEN
+    )
+    objects.sizes[f"leadline-r-{TOKEN}.0.0"] = OBJECT_BYTES
     monkeypatch.setattr(objects, "remove_objects", lambda pool, names: None)
-    (sentence,) = remove_prefixed(ACCESS, made)
+    (sentence,) = remove_prefixed(ACCESS, made, "r")
     assert "was written again while it was removed" in sentence
     monkeypatch.undo()
     monkeypatch.setattr(module, "Connection", lambda access, timeout_s: objects)
-    assert remove_prefixed(ACCESS, made) == ()
+    assert remove_prefixed(ACCESS, made, "r") == ()
 
 
 def test_missing_data_is_found_after_the_prefill_and_before_a_trial(

@@ -18,6 +18,7 @@ from leadline.plan.workload import EngineChoice, Phase, Workload
 from leadline.runner.ports import NbdExport
 from leadline.targets import rbd_by_nbd
 from leadline.targets.rbd_by_nbd import remove_served_image, require_possible
+from tests.unit.targets.journals import OTHER, TOKEN
 
 # What qemu-nbd 7.2 prints for an image with an option too few.
 PLAIN = "qemu-nbd: Failed to blk_new_open 'driver=rbd': Parameter 'pool' is missing"
@@ -115,7 +116,11 @@ def test_the_command_names_the_socket_and_the_job_the_path() -> None:
 
 @pytest.mark.parametrize(
     ("image", "token"),
-    [("leadline-r-0123", "4567"), ("x-../../etc", "../../etc"), ("vm-1", "vm-1")],
+    [
+        *(("leadline-r-0123", "4567"), ("x-../../etc", "../../etc"), ("vm-1", "vm-1")),
+        *((f"leadline-r-{TOKEN}", OTHER), (f"leadline-other-{TOKEN}", TOKEN)),
+        *((f"x-{TOKEN}", TOKEN), ("leadline-r-", ""), (f"x/leadline-r-{TOKEN}.log", TOKEN)),
+    ],
 )
 def test_a_name_that_is_none_of_leadlines_is_kept(
     image: str, token: str, monkeypatch: pytest.MonkeyPatch
@@ -125,5 +130,5 @@ def test_a_name_that_is_none_of_leadlines_is_kept(
 
     monkeypatch.setattr(rbd_by_nbd, "stop_server", refuse)
     created = Created(target="t", cluster="c", path=f"nbd:rep3/{image}", token=token)
-    (problem,) = remove_served_image(created, None)
+    (problem,) = remove_served_image(created, "r", None)
     assert "was kept" in problem

@@ -18,6 +18,7 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets import zfs_dataset as dataset
 from leadline.targets.zfs import ZfsTarget, remove_far_dataset
+from tests.unit.targets.journals import TOKEN
 
 MODERN = {
     "health": "ONLINE",
@@ -185,7 +186,7 @@ def test_what_lies_in_a_suspended_pool_is_told_to_be_left_and_how_it_goes_on(
 ) -> None:
     made(played)
     suspend("tank", tmp_path / "kstats")
-    (problem,) = dataset.remove_dataset(OURS)
+    (problem,) = dataset.remove_dataset(OURS, "run")
     assert NAME in problem
     assert "SUSPENDED" in problem
     assert "zpool clear tank" in problem
@@ -297,10 +298,10 @@ def test_what_is_busy_is_destroyed_when_it_is_free(played: Played) -> None:
     made(played)
     played.refusals = ["dataset is busy"] * 3
     (dataset.mount_folder(OURS.token)).mkdir()
-    assert dataset.remove_dataset(OURS) == ()
+    assert dataset.remove_dataset(OURS, "run") == ()
     assert NAME not in played.datasets
     assert not dataset.mount_folder(OURS.token).exists()
-    assert dataset.remove_dataset(OURS) == (), "a second time there is nothing to do"
+    assert dataset.remove_dataset(OURS, "run") == (), "a second time there is nothing to do"
 
 
 @pytest.mark.parametrize(
@@ -308,6 +309,10 @@ def test_what_is_busy_is_destroyed_when_it_is_free(played: Played) -> None:
     [
         ("someone else", "local"),
         ("-", "-"),
+        # The same token, and the mark of another run.
+        ("other 0123456789abcdef", "local"),
+        ("x run 0123456789abcdef", "local"),
+        ("0123456789abcdef", "local"),
         # A dataset of the user's below one that has our mark.
         ("run 0123456789abcdef", "inherited from tank"),
     ],
@@ -316,8 +321,9 @@ def test_what_does_not_bear_our_mark_itself_is_never_destroyed(
     played: Played, owner: str, source: str
 ) -> None:
     made(played, owner, source)
-    (problem,) = dataset.remove_dataset(OURS)
-    assert "mark of another owner" in problem
+    (problem,) = dataset.remove_dataset(OURS, "run")
+    whose = "mark of another owner" if source == "local" else "no mark of this run"
+    assert f"{whose}; it was kept: `zfs destroy -r {NAME}` if it is yours" in problem
     assert NAME in played.datasets
     assert not any("destroy" in command for command in played.asked)
 
@@ -328,7 +334,7 @@ def test_a_refusal_to_destroy_is_told_and_the_dataset_stays_in_the_journal(playe
     played.refusals = [
         "filesystem has dependent clones\nuse '-R' to destroy the following datasets:\ntank/mine"
     ]
-    (problem,) = dataset.remove_dataset(OURS)
+    (problem,) = dataset.remove_dataset(OURS, "run")
     assert "tank/mine" in problem
     assert "-R" not in problem
     assert "zfs promote" in problem
@@ -337,7 +343,7 @@ def test_a_refusal_to_destroy_is_told_and_the_dataset_stays_in_the_journal(playe
 def test_a_pool_that_is_not_imported_may_still_hold_what_we_made(played: Played) -> None:
     made(played)
     played.pool = {}
-    (problem,) = dataset.remove_dataset(OURS)
+    (problem,) = dataset.remove_dataset(OURS, "run")
     assert "not imported" in problem
 
 
@@ -453,10 +459,10 @@ def test_only_root_receives_on_another_host(far: FarHost, monkeypatch: pytest.Mo
 
 
 def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: FarHost) -> None:
-    name = "tank/user/leadline-run-abc"
-    far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run abc"}
-    created = Created(target="t", path=f"receive_on:backup:{name}", token="abc")
-    assert remove_far_dataset(created) == ()
+    name = f"tank/user/leadline-run-{TOKEN}"
+    far._zfs.datasets[name] = {**SPACE, "leadline:owner": f"run {TOKEN}"}
+    created = Created(target="t", path=f"receive_on:backup:{name}", token=TOKEN)
+    assert remove_far_dataset(created, "run") == ()
     assert name not in far._zfs.datasets
     # What still receives is ended first.
     assert far.scripts[0][1:] == (name,)
@@ -464,8 +470,6 @@ def test_what_a_killed_session_left_on_another_host_is_removed_by_its_mark(far: 
     assert far.closed
 
     far._zfs.datasets[name] = {**SPACE, "leadline:owner": "run other"}
-    (problem,) = remove_far_dataset(created)
+    (problem,) = remove_far_dataset(created, "run")
     assert "on the host backup carries the mark of another owner" in problem
     assert name in far._zfs.datasets
-    (problem,) = remove_far_dataset(Created(target="t", path="receive_on:-o:tank", token="abc"))
-    assert "names no host" in problem

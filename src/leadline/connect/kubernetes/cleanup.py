@@ -52,6 +52,7 @@ from leadline.connect.kubernetes.objects import (
     format_events,
     get_object,
     label_value,
+    labels_of,
     list_owned,
     selector,
 )
@@ -59,6 +60,7 @@ from leadline.connect.kubernetes.pods import pods_of
 from leadline.errors import LeadlineError
 
 GONE_WITHIN_S = 300.0
+_FOREIGN = "{what} does not carry the labels of this run and was kept"
 # The time of a namespace in which pods of a dead node are known to stay.
 _DEAD_S = 10.0
 
@@ -111,34 +113,45 @@ class Removal:
     dead_nodes: set[str] = field(default_factory=set)
     go_on: Callable[[], None] = field(default=lambda: None)
 
-    def job(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove a Job, and everything with its token: pods, machines, snapshots, claims and their
-        volumes. A Job with another token stays."""
-        machines = if_allowed(lambda: machines_of(self.connection, namespace, token))
-        volumes = self._volumes(namespace, token)
-        contents = self._snapshot_contents(namespace, {TOKEN: token})
+    def job(self, namespace: str, name: str, run: str, token: str) -> tuple[str, ...]:
+        """Remove a Job, and everything of the run with its token: pods, machines, snapshots, claims
+        and their volumes. A Job with other labels stays, with all else."""
         found = get_object(self.connection, Job, "jobs.batch", name, namespace)
-        ours = found is not None and _label(found, TOKEN) == token
-        if ours or found is None:
-            # Of claims that went in a trial, or by a removal that was interrupted.
-            volumes += self._released(namespace, f"{name}-")
-        if ours:
+        if not token or (found is not None and not _is_own(found, run, token)):
+            return (_FOREIGN.format(what=f"the Job {namespace}/{name}"),)
+        machines = if_allowed(lambda: machines_of(self.connection, namespace, token))
+        # And those of claims that went in a trial, or by a removal that was interrupted.
+        volumes = [
+            *self._volumes(namespace, run, token),
+            *self._released(namespace, f"{name}-"),
+        ]
+        contents = self._snapshot_contents(namespace, labels_of(run, token))
+        if found is not None:
             self._delete(Job, "jobs.batch", name, namespace)
         return (
             *(self._wait_for_machines(namespace, name, token, machines) if machines else ()),
             *self._wait_for_snapshots(contents),
-            *self._wait_until_gone(namespace, token, volumes),
+            *self._wait_until_gone(namespace, run, token, volumes),
         )
 
-    def machine(self, namespace: str, name: str, token: str) -> tuple[str, ...]:
-        """Remove the virtual machines of a token, whose names begin with `name`, with everything
-        that they own, and wait until they and their volumes are gone."""
-        volumes = self._volumes(namespace, token)
-        machines = machines_of(self.connection, namespace, token)
+    def machine(self, namespace: str, name: str, run: str, token: str) -> tuple[str, ...]:
+        """Remove the virtual machines of a run with a token, whose names begin with `name`, with
+        everything that they own, and wait until they and their volumes are gone."""
+        machines = machines_of(self.connection, namespace, token) if token else []
+        labels = labels_of(run, token)
+        foreign = [
+            name_of(machine)
+            for machine in machines
+            if not labels.items() <= (machine["metadata"].get("labels") or {}).items()
+        ]
+        if foreign or not token:
+            what = f"the virtual machine {namespace}/{(foreign or [name])[0]}"
+            return (_FOREIGN.format(what=what),)
+        volumes = self._volumes(namespace, run, token)
         for machine in machines:
             self._delete(VirtualMachine, MACHINES, name_of(machine), namespace)
         problems = self._wait_for_machines(namespace, name, token, machines)
-        return problems or self._wait_until_gone(namespace, token, volumes)
+        return problems or self._wait_until_gone(namespace, run, token, volumes)
 
     def _wait_for_machines(
         self, namespace: str, name: str, token: str, machines: Sequence[Object]
@@ -163,13 +176,13 @@ class Removal:
         names = ", ".join(name_of(one) for one in left[:4]) or f"{name}-*"
         return (f"virtual machines or their boot disks still exist: {'; '.join([names, *lines])}",)
 
-    def namespace(self, name: str, token: str) -> tuple[str, ...]:
+    def namespace(self, name: str, run: str, token: str) -> tuple[str, ...]:
         """Remove a namespace that Leadline created, with everything in it."""
         found = get_object(self.connection, Namespace, "namespaces", name)
         if found is None:
             return self._wait_for_volumes(self._released(name))
-        if _label(found, TOKEN) != token:
-            return ()
+        if not _is_own(found, run, token):
+            return (_FOREIGN.format(what=f"the namespace {name!r}"),)
 
         def call(client: Client) -> list[PersistentVolumeClaim]:
             return list(client.list(PersistentVolumeClaim, namespace=name, labels={**selector()}))
@@ -193,7 +206,7 @@ class Removal:
         return found if found is not None and _label(found, TOKEN) == token else None
 
     def _wait_until_gone(
-        self, namespace: str, token: str, volumes: Sequence[str]
+        self, namespace: str, run: str, token: str, volumes: Sequence[str]
     ) -> tuple[str, ...]:
         left: list[str] = []
         pods: list[Pod] = []
@@ -202,7 +215,7 @@ class Removal:
             pods = pods_of(self.connection, namespace, token)
             claims = claims_of(self.connection, namespace, token)
             # A claim may get its volume during its removal.
-            bound |= dict.fromkeys(_bound_volumes(claims))
+            bound |= dict.fromkeys(_bound_volumes(_own(claims, run, token)))
             left = [
                 *(f"pod {pod.metadata.name}" for pod in pods if pod.metadata),
                 *(f"claim {claim.metadata.name}" for claim in claims if claim.metadata),
@@ -242,9 +255,9 @@ class Removal:
         left = self._left(CONTENT, CONTENTS, contents)
         return (f"contents of snapshots that are not gone: {', '.join(left)}",) if left else ()
 
-    def _volumes(self, namespace: str, token: str) -> list[str]:
-        """Return the names of the PersistentVolumes behind the claims of a token."""
-        return _bound_volumes(claims_of(self.connection, namespace, token))
+    def _volumes(self, namespace: str, run: str, token: str) -> list[str]:
+        """Return the names of the PersistentVolumes behind the claims of a run with a token."""
+        return _bound_volumes(_own(claims_of(self.connection, namespace, token), run, token))
 
     def _released(self, namespace: str, prefix: str = f"{LEADLINE}-") -> list[str]:
         """Return the names of the PersistentVolumes of claims that are gone: of the claims in a
@@ -333,6 +346,18 @@ def _label(found: Any, key: str) -> str:
     return str(labels.get(key, ""))
 
 
+def _is_own(found: Any, run: str, token: str) -> bool:
+    """Return whether an object carries all labels of what a run makes with a token."""
+    labels = (found.metadata.labels if found.metadata else None) or {}
+    return bool(token) and labels_of(run, token).items() <= labels.items()
+
+
+def _own(
+    claims: Iterable[PersistentVolumeClaim], run: str, token: str
+) -> list[PersistentVolumeClaim]:
+    return [claim for claim in claims if _is_own(claim, run, token)]
+
+
 def _bound_volumes(claims: Iterable[PersistentVolumeClaim]) -> list[str]:
     return [claim.spec.volumeName for claim in claims if claim.spec and claim.spec.volumeName]
 
@@ -416,11 +441,11 @@ def remove(found: Iterable[Leftover], removal: Removal) -> tuple[list[str], list
             continue
         try:
             if leftover.kind == "namespace":
-                left = removal.namespace(leftover.name, leftover.token)
+                left = removal.namespace(leftover.name, leftover.run, leftover.token)
                 gone.add(leftover.name)
             else:
                 remove_one = removal.job if leftover.kind == "job" else removal.machine
-                left = remove_one(leftover.namespace, leftover.name, leftover.token)
+                left = remove_one(leftover.namespace, leftover.name, leftover.run, leftover.token)
         except LeadlineError as error:
             left = (f"{leftover} could not be removed: {error.fact}",)
         problems += left

@@ -58,6 +58,16 @@ def new_token() -> str:
     return secrets.token_hex(8)
 
 
+def namespace_name(run: str, token: str) -> str:
+    """Return the name of a run's own namespace."""
+    return f"{dns_label(f'leadline-{run}', 54)}-{token[:8]}"
+
+
+def owner_name(number: int, storage_class: str, token: str) -> str:
+    """Return the name of the object that owns what the target of this number makes."""
+    return f"{dns_label(f'leadline-{number}-{storage_class}', 36)}-{token[:8]}"
+
+
 class Problem(LeadlineError):
     """Why a pod or a virtual machine does not run.
 

@@ -16,8 +16,8 @@ from leadline.connect.kubernetes.objects import MANAGED_BY, RUN, TOKEN, label_va
 from leadline.errors import LeadlineError
 from tests.unit.connect.kubernetes.api_double import ApiDouble, World
 
-MINE = {TOKEN: "t1", MANAGED_BY: "leadline"}
-OTHERS = {TOKEN: "t2", MANAGED_BY: "leadline"}
+MINE = {TOKEN: "t1", RUN: "perf-1", MANAGED_BY: "leadline"}
+OTHERS = {TOKEN: "t2", RUN: "perf-2", MANAGED_BY: "leadline"}
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_job_goes_with_all_that_is_its_own_and_nothing_else(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
     cascade(world)
-    assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
+    assert removal(api, tmp_path).job("ns", "mine", "perf-1", "t1") == ()
     for plural in ("jobs", "pods", "persistentvolumeclaims"):
         assert world.there(plural) == ["other"]
     assert world.there("persistentvolumes") == ["pv-other"]
@@ -71,19 +71,50 @@ def test_a_job_goes_with_all_that_is_its_own_and_nothing_else(
 def test_removing_again_is_nothing(api: ApiDouble, world: World, tmp_path: Path) -> None:
     cascade(world)
     again = removal(api, tmp_path)
-    assert again.job("ns", "mine", "t1") == ()
+    assert again.job("ns", "mine", "perf-1", "t1") == ()
     before = dict(world.objects)
-    assert again.job("ns", "mine", "t1") == ()
+    assert again.job("ns", "mine", "perf-1", "t1") == ()
     assert world.objects == before
 
 
-def test_a_job_of_the_same_name_and_another_token_is_let_be(
-    api: ApiDouble, world: World, tmp_path: Path
+def without_change(api: ApiDouble) -> bool:
+    return {asked.method for asked in api.asked} <= {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("run", "token"), [("perf-2", "t9"), ("perf-1", "t2"), ("perf-2", ""), ("", ""), ("", "t2")]
+)
+def test_a_job_with_other_labels_is_kept_with_all_that_carries_its_name(
+    api: ApiDouble, world: World, tmp_path: Path, run: str, token: str
 ) -> None:
     cascade(world)
-    assert removal(api, tmp_path).job("ns", "other", "t9") == ()
+    released(world, "pv-left", "ns", "other-0-x-volume")
+    (kept,) = removal(api, tmp_path).job("ns", "other", run, token)
+    assert kept == "the Job ns/other does not carry the labels of this run and was kept"
     assert "other" in world.there("jobs")
-    assert not any(asked.method == "DELETE" for asked in api.asked)
+    assert without_change(api)
+
+
+def test_a_job_that_lacks_the_label_of_leadline_is_kept(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    world.add("jobs", "users", "ns", labels={TOKEN: "t3", RUN: "perf-3"})
+    assert "was kept" in removal(api, tmp_path).job("ns", "users", "perf-3", "t3")[0]
+    assert without_change(api)
+
+
+def test_a_claim_of_another_run_with_the_token_keeps_its_volume(
+    api: ApiDouble, world: World, tmp_path: Path
+) -> None:
+    """A label that a user gave, or another run's: its volume is not set to be deleted."""
+    world.drop("jobs", "mine")
+    claim = world.objects[("persistentvolumeclaims", "ns", "mine")]
+    claim["metadata"]["labels"] = {**MINE, RUN: "perf-2"}
+    volume = world.objects[("persistentvolumes", "", "pv-mine")]
+    volume.setdefault("spec", {})["persistentVolumeReclaimPolicy"] = "Retain"
+    removal(api, tmp_path).job("ns", "mine", "perf-1", "t1")
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert without_change(api)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +138,7 @@ def test_what_does_not_go_is_reported(
         reason="Slow",
         message="the driver is busy",
     )
-    assert removal(api, tmp_path).job("ns", "mine", "t1") == (said,)
+    assert removal(api, tmp_path).job("ns", "mine", "perf-1", "t1") == (said,)
 
 
 def test_a_volume_is_waited_for_behind_its_claim(
@@ -122,7 +153,10 @@ def test_a_volume_is_waited_for_behind_its_claim(
             world.drop("persistentvolumes", "pv-mine")
 
     connection = api.connection(tmp_path)
-    assert Removal(connection=connection, bound_s=30, go_on=go_on).job("ns", "mine", "t1") == ()
+    assert (
+        Removal(connection=connection, bound_s=30, go_on=go_on).job("ns", "mine", "perf-1", "t1")
+        == ()
+    )
     assert len(seen) >= 6
 
 
@@ -146,9 +180,9 @@ def test_volumes_that_an_interrupted_removal_left_are_waited_for(
     released(world, "pv-elsewhere", "elsewhere", "mine-0-x-volume")
     released(world, "pv-bound", "ns", "mine-0-y-volume", "Bound")
     left = ("volumes that are not gone: pv-left",)
-    assert removal(api, tmp_path).job("ns", "mine", "t1") == left
+    assert removal(api, tmp_path).job("ns", "mine", "perf-1", "t1") == left
     world.drop("persistentvolumes", "pv-left")
-    assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
+    assert removal(api, tmp_path).job("ns", "mine", "perf-1", "t1") == ()
 
 
 @pytest.mark.parametrize("gone", [False, True])
@@ -161,7 +195,7 @@ def test_volumes_of_a_namespace_that_is_removed_are_waited_for(
     released(world, "pv-left", "ns", "leadline-0-x-volume")
     released(world, "pv-elsewhere", "elsewhere", "leadline-0-x-volume")
     released(world, "pv-users", "ns", "data")
-    (problem,) = removal(api, tmp_path).namespace("ns", "t1")
+    (problem,) = removal(api, tmp_path).namespace("ns", "perf-1", "t1")
     assert problem == "volumes that are not gone: pv-left"
 
 
@@ -178,7 +212,7 @@ def test_a_retained_volume_is_set_to_be_deleted(
     for name in ("pv-mine", "pv-other", "pv-left", "pv-foreign"):
         volume = world.objects[("persistentvolumes", "", name)]
         volume.setdefault("spec", {})["persistentVolumeReclaimPolicy"] = "Retain"
-    problems = removal(api, tmp_path).job("ns", "mine", "t1")
+    problems = removal(api, tmp_path).job("ns", "mine", "perf-1", "t1")
     policies = {
         name: found["spec"]["persistentVolumeReclaimPolicy"]
         for (plural, _, name), found in world.objects.items()
@@ -217,7 +251,7 @@ def test_a_volume_that_is_made_while_its_claim_goes_is_waited_for_too(
             world.drop("persistentvolumeclaims", "mine")
 
     found = Removal(connection=api.connection(tmp_path), bound_s=60, go_on=go_on)
-    reported = found.job("ns", "mine", "t1")
+    reported = found.job("ns", "mine", "perf-1", "t1")
     assert reported == ("volumes that are not gone: pv-mine",)
 
 
@@ -226,7 +260,7 @@ def test_where_volumes_may_not_be_seen_their_claims_must_do(
 ) -> None:
     cascade(world, keep=("persistentvolumes",))
     world.denied.add(("get", "persistentvolumes"))
-    assert removal(api, tmp_path).job("ns", "mine", "t1") == ()
+    assert removal(api, tmp_path).job("ns", "mine", "perf-1", "t1") == ()
 
 
 def test_a_namespace_of_leadline_goes_and_its_volumes_are_waited_for(
@@ -238,7 +272,7 @@ def test_a_namespace_of_leadline_goes_and_its_volumes_are_waited_for(
         return True
 
     world.deleting = deleting
-    reported = removal(api, tmp_path).namespace("ns", "t1")
+    reported = removal(api, tmp_path).namespace("ns", "perf-1", "t1")
     assert reported == ("volumes that are not gone: pv-mine",)
     assert world.there("namespaces") == []
 
@@ -246,8 +280,11 @@ def test_a_namespace_of_leadline_goes_and_its_volumes_are_waited_for(
 def test_a_namespace_that_is_not_ours_is_let_be(
     api: ApiDouble, world: World, tmp_path: Path
 ) -> None:
-    assert removal(api, tmp_path).namespace("ns", "t9") == ()
-    assert removal(api, tmp_path).namespace("nowhere", "t1") == ()
+    for run, token in (("perf-1", "t9"), ("perf-2", "t1"), ("perf-1", ""), ("", "")):
+        (kept,) = removal(api, tmp_path).namespace("ns", run, token)
+        assert kept == "the namespace 'ns' does not carry the labels of this run and was kept"
+    assert without_change(api)
+    assert removal(api, tmp_path).namespace("nowhere", "perf-1", "t1") == ()
     assert world.there("namespaces") == ["ns"]
 
 
@@ -255,7 +292,7 @@ def test_a_namespace_that_stays_says_why(api: ApiDouble, world: World, tmp_path:
     world.deleting = lambda plural, name: False
     condition = {"type": "NamespaceContentRemaining", "status": "True", "message": "1 pod is left"}
     world.objects[("namespaces", "", "ns")]["status"] = {"conditions": [condition]}
-    (reported,) = removal(api, tmp_path).namespace("ns", "t1")
+    (reported,) = removal(api, tmp_path).namespace("ns", "perf-1", "t1")
     assert reported == "the namespace 'ns' still exists; it reports: 1 pod is left"
 
 
@@ -266,7 +303,7 @@ def test_another_user_may_call_it_off(api: ApiDouble, world: World, tmp_path: Pa
         raise LeadlineError(errors.INTERRUPTED, "stopped")
 
     with pytest.raises(LeadlineError, match="stopped"):
-        Removal(connection=api.connection(tmp_path), go_on=go_on).job("ns", "mine", "t1")
+        Removal(connection=api.connection(tmp_path), go_on=go_on).job("ns", "mine", "perf-1", "t1")
 
 
 def node_condition(status: str) -> dict[str, object]:
@@ -290,16 +327,16 @@ def test_a_dead_node_is_waited_for_once(
         world.add("pods", name, "ns", labels=labels, spec=spec)
     world.add("nodes", "n1", status=node_condition("Unknown"))
     once = removal(api, tmp_path)
-    (first,) = once.job("ns", "mine", "t1")
+    (first,) = once.job("ns", "mine", "perf-1", "t1")
     assert "still has: pod mine" in first
     assert (len(polls), once.dead_nodes) == (5, {"n1"})
-    (second,) = once.job("ns", "other", "t2")
+    (second,) = once.job("ns", "other", "perf-2", "t2")
     assert "still has: pod other" in second
     assert len(polls) == 6
     # What a user removed or a slow node kept is another matter.
     world.add("nodes", "n1", status=node_condition("True"))
     slow = removal(api, tmp_path)
-    slow.job("ns", "mine", "t1")
+    slow.job("ns", "mine", "perf-1", "t1")
     assert slow.dead_nodes == set()
 
 
