@@ -205,7 +205,7 @@ def test_what_a_killed_import_left_goes_with_the_next(
     leadline: Leadline, table: Path, runs: Path
 ) -> None:
     left = runs / ".new-4194305-abc"
-    (left / "0" / "trials").mkdir(parents=True)
+    (left / "run-1" / "trials").mkdir(parents=True)
     (left / ".lock").touch()
     assert leadline("import", "table", table, "--run", "r").status == 0
     assert sorted(path.name for path in runs.iterdir()) == ["r-a", "r-b"]

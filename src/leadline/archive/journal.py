@@ -75,7 +75,7 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
     """
     *complete, rest = content.split(b"\n")
     lines: list[Line] = []
-    doubtful: list[DamagedLine] = []  # no later seal vouches for them so far
+    unproven: list[DamagedLine] = []  # no later seal vouches for them so far
     hashed = hashlib.sha256()
     for number, line in enumerate(complete, start=1):
         seal = _SEALED.search(line)
@@ -83,9 +83,9 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
             unsealed = False
         is_object = _object_length(line) == len(line) > 0
         if seal is not None and _seal_of(hashed, line[: seal.start()]) == seal[1]:
-            doubtful.clear()
+            unproven.clear()
         elif not (unsealed and is_object):
-            doubtful.append(DamagedLine(number=number, reason="its seal does not hold"))
+            unproven.append(DamagedLine(number=number, reason="its seal does not hold"))
         if is_object:
             lines.append(Line(number, _without_seal(line)))
         hashed.update(line + b"\n")
@@ -95,9 +95,9 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
         seal = _SEALED.search(whole)
         holds = seal is not None and _seal_of(hashed, whole[: seal.start()]) == seal[1]
         if length < len(rest) or not (holds or unsealed):
-            doubtful.append(DamagedLine(number=number, reason="its end is damaged"))
+            unproven.append(DamagedLine(number=number, reason="its end is damaged"))
         lines.append(Line(number, _without_seal(whole)))
-    return Journal(tuple(lines), tuple(doubtful))
+    return Journal(tuple(lines), tuple(unproven))
 
 
 def _seal_of(before: hashlib._Hash, line: bytes) -> bytes:

@@ -311,6 +311,26 @@ def find_link(root: Path) -> Path | None:
     return None
 
 
+# What an archive has at its top, next to the files of the journals.
+_TOP = frozenset(
+    {
+        *(MANIFEST, PLAN, PLAN_AS_GIVEN, REDACTIONS, *JOURNALS, DIGESTS, UNDO, LOCK),
+        *(TRIALS, STAGING, INVENTORY, PREFILL, GUARD, LOOKS, IMPORTED),
+    }
+)
+
+# An archive that an import makes.
+_IMPORTING = re.compile(r"run-\d+")
+
+
+def is_archive_folder(folder: Path) -> bool:
+    """Return whether a folder holds nothing at its top but what Leadline writes into an archive, or
+    into the archives of an import. Raises OSError."""
+    known = _TOP | {TEMPORARY.format(name) for name in _TOP}
+    names = {entry.name for entry in folder.iterdir() if not _IMPORTING.fullmatch(entry.name)}
+    return not folder.is_symlink() and names <= known
+
+
 def content_files(root: Path) -> list[str]:
     """List the sealed files of an archive, relative, with forward slashes, sorted.
 

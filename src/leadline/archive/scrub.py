@@ -10,6 +10,7 @@ import ctypes
 import fcntl
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +83,9 @@ def remove_interrupted(folder: Path) -> list[Path]:
     removed = []
     for staging in sorted(folder.glob(f"{_STAGING}*")):
         archive = staging.with_name(staging.name.removeprefix(_STAGING))
-        if not any(map(_is_locked, (archive, staging))):
+        with suppress(OSError):
+            if any(map(_is_locked, (archive, staging))) or not layout.is_archive_folder(staging):
+                continue
             _remove(staging)
             removed.append(staging)
     return removed

@@ -448,6 +448,8 @@ def remove_abandoned_drafts(runs: Path) -> None:
             continue
         # A process on another host, in a shared folder, holds its lock.
         with suppress(LeadlineError, OSError):
+            if not layout.is_archive_folder(draft):
+                continue
             handle = lock_archive(draft)
             shutil.rmtree(draft, ignore_errors=True)
             os.close(handle)

@@ -15,6 +15,7 @@ from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus, WrittenFiles
 from leadline.archive.runs import BEFORE_NAME, find_run, list_runs, new_id
+from leadline.archive.scrub import remove_interrupted
 from leadline.archive.verify import check_intact, verify
 from leadline.archive.writer import RunWriter, lock_archive, remove_abandoned_drafts
 from leadline.engines.choose import OneEngine
@@ -459,6 +460,19 @@ def test_what_a_killed_process_began_goes_with_the_next_run(tmp_path: Path, lock
     assert own.exists()
     if locked:
         os.close(lock)
+
+
+def test_a_folder_of_the_user_that_has_the_name_of_a_draft_stays(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    photos = tmp_path / "runs" / ".new-4194305-photos"
+    scrubbing = tmp_path / "runs" / ".scrubbing-photos"
+    for folder in (photos, scrubbing):
+        folder.mkdir(parents=True)
+        (folder / "holiday.jpg").write_text("not Leadline's")
+    remove_abandoned_drafts(tmp_path / "runs")
+    assert remove_interrupted(tmp_path / "runs") == []
+    assert (photos / "holiday.jpg").exists()
+    assert (scrubbing / "holiday.jpg").exists()
 
 
 def test_an_archive_that_cannot_be_begun_leaves_nothing(tmp_path: Path) -> None:
