@@ -36,6 +36,7 @@ from leadline.plan import expand, models, volume_request
 from leadline.plan.drill import Drill, DrillCommand, DrillEvent, HostToAdd
 from leadline.plan.footprint import footprint_of
 from leadline.plan.guard import Guard, PrometheusLimit
+from leadline.plan.job_file import Place, fio_options
 from leadline.plan.kubernetes_cluster import BootImage, KubernetesCluster, Toleration, VmSettings
 from leadline.plan.lab import LabDocument
 from leadline.plan.loader import Overrides, load_plan, load_profile, profile_names
@@ -702,7 +703,43 @@ def plan() -> str:
         parts += [f"## {title}", words, table(("key", "takes", "default", "meaning"), rows)]
         if model is written.TargetDocument:
             parts += _storage_class_options()
+    parts += _job_file_options()
     return "\n\n".join(parts)
+
+
+def _job_file_options() -> list[str]:
+    """What a user's own job file may hold."""
+    listed = fio_options()
+
+    def names(options: Mapping[str, str | None]) -> str:
+        return ", ".join(
+            code(option) + (f" ({code(alias)})" if alias else "")
+            for option, alias in sorted(options.items())
+        )
+
+    places = {Place.ANY: "any", Place.FILES: "files", Place.DEVICE: "a device"}
+    allowed = [
+        (words, names(listed.allowed[place]), ", ".join(map(code, listed.engines[place])))
+        for place, words in places.items()
+    ]
+    refused = [(names(each.options), each.reason) for each in listed.refused]
+    engines = [(", ".join(map(code, each.engines)), each.reason) for each in listed.refused_engines]
+    choices = [
+        (code(option), ", ".join(map(code, values))) for option, values in listed.choices.items()
+    ]
+    return [
+        "## Options of a job file",
+        prose(
+            "A job file of your own has these options of fio, their aliases in brackets, and these",
+            "I/O engines. Every other option is refused.",
+        ),
+        table(("target", "options", "I/O engines"), allowed),
+        "These options have one of these values:",
+        table(("option", "values"), choices),
+        "Refused for a reason:",
+        table(("options", "reason"), refused),
+        table(("I/O engines", "reason"), engines),
+    ]
 
 
 _OPTIONS: Mapping[str, tuple[str, str, str]] = {

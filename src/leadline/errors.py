@@ -206,7 +206,7 @@ ENGINE_UNKNOWN = _kind(
 JOB_FILE_INVALID = _kind(
     "job-file-invalid",
     Exit.WRONG_REQUEST,
-    "A fio job file is missing, unreadable, or names its own files.",
+    "A fio job file is missing or unreadable, or has an option that Leadline or fio refuses.",
 )
 FORMAT_INVALID = _kind(
     "format-invalid",

@@ -24,6 +24,7 @@ from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
 from leadline.formats.result import EngineOutput
 from leadline.metrics import Op
+from leadline.plan.job_file import Place, write_job_file
 from tests.awaiting import wait_for
 from tests.conftest import ROOT
 from tests.real.conftest import Ended, command, environment, fio_processes, sh
@@ -174,7 +175,7 @@ def test_any_path_can_be_a_target(process: Process, tmp_path: Path, name: str) -
     assert verify(only_run(tmp_path)).ok
 
 
-def test_a_users_own_job_file_is_run_byte_for_byte(
+def test_a_users_own_job_file_is_run_with_its_options(
     process: Process, target: Path, tmp_path: Path
 ) -> None:
     text = (
@@ -188,7 +189,10 @@ def test_a_users_own_job_file_is_run_byte_for_byte(
     )  # fmt: skip
     assert ended.status in (0, 1), ended.err
     run = only_run(tmp_path)
-    assert (run.trials[0].folder / "job.fio").read_text() == text
+    job_file = run.plan.cells[0].workload.job_file
+    assert job_file is not None
+    assert job_file.text == text
+    assert (run.trials[0].folder / "job.fio").read_text() == write_job_file(job_file, Place.FILES)
     rows = json.loads(process("show", "--format", "json").out)["measurements"]
     assert {(row["workload"], row["op"]) for row in rows} == {
         ("mine/first", "read"),

@@ -246,8 +246,8 @@ def _refused(path: str, faults: list[str]) -> LeadlineError:
         errors.JOB_FILE_INVALID,
         f"the job file {path!r} cannot be used",
         context=[f"{path}:{fault}" for fault in faults],
-        hint="leave out where the I/O goes and what else is named: Leadline gives the job its "
-        "target, and fio the options that docs/reference/plan.md lists",
+        hint="leave them out: Leadline gives the job its target, and the plan reference lists the "
+        "options that a job file may have",
     )
 
 

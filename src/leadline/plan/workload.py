@@ -140,7 +140,7 @@ class Phase(Model):
 
 
 class JobFile(Model):
-    """A user's own fio job file, kept and used byte for byte."""
+    """A user's own fio job file. fio gets what `write_job_file` makes of its `text`."""
 
     path: str
     text: str
