@@ -61,12 +61,13 @@ class System(Protocol):
     def mark_place(self) -> str:
         """Where the mark is; that of a machine is in the cache of a user."""
 
-    def claim(self, run: str, undo: str) -> None:
-        """Mark the system as changed by a run, until `disclaim`. `undo` is the digest of what
-        undoes the change. Raises LeadlineError."""
+    def claim(self, run: str, undos: Sequence[str]) -> None:
+        """Mark the system as changed by a run, until `disclaim`. `undos` are digests of what undoes
+        each change. Raises LeadlineError."""
 
     def is_claimed(self, run: str, undo: str) -> bool:
-        """Return whether the system has that mark. Versions before 0.3 left out `undo`."""
+        """Return whether the system has the mark of a run with that digest; empty: with none, as
+        versions before 0.3 made it."""
 
     def disclaim(self, run: str) -> None:
         """Remove the mark of a run. Raises LeadlineError."""
@@ -166,11 +167,12 @@ class Locked:
         return self._read_mark().partition(" ")[0]
 
     def is_claimed(self, run: str, undo: str) -> bool:
-        return self._read_mark() == f"{run} {undo}".strip()
+        marked, _, undos = self._read_mark().partition(" ")
+        return marked == run and undo in undos.split(",")
 
-    def claim(self, run: str, undo: str) -> None:
+    def claim(self, run: str, undos: Sequence[str]) -> None:
         if not self.marked_by():
-            self._write_mark(f"{run} {undo}")
+            self._write_mark(f"{run} {','.join(undos)}")
         self.lock(run)  # another run may have been faster
 
     def disclaim(self, run: str) -> None:

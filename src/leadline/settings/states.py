@@ -6,6 +6,7 @@ SettingChange`). A value that another user has set meanwhile is never overwritte
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ from leadline.settings.parameter import Parameter, System, same_value
 
 # The parameters of a setting on a cluster of the plan; empty where it has none.
 Finder = Callable[[Plan, Setting, str], Sequence[Parameter]]
+
+
+# Hexadecimal digits of a digest in a mark.
+_DIGITS = 32
 
 
 class Journal(Protocol):
@@ -149,6 +154,15 @@ class States:
                 self._restore(held, journal)
             raise self._lost or refusal from error
 
+    def _undos(self, system: str) -> tuple[str, ...]:
+        """What undoes each change that the run may make on a system, as digests for its mark."""
+        assert self._plan is not None, "require comes first"
+        return tuple(
+            undo_digest(self._plan.setting(held.setting), held)
+            for held in self._all
+            if held.parameter.system.name == system
+        )
+
     @property
     def _all(self) -> Iterable[_Held]:
         return (held for several in self._held.values() for held in several)
@@ -175,8 +189,7 @@ class States:
         if parameter.system.name not in self._claimed:
             note_mark(journal, held, SettingStep.APPLY)
             self._claimed[parameter.system.name] = held
-            assert self._plan is not None, "require comes first"
-            parameter.system.claim(run, undo_digest(self._plan))
+            parameter.system.claim(run, self._undos(parameter.system.name))
         parameter.write(value)
         held.value = value
         read = parameter.read()
@@ -321,7 +334,7 @@ def restore_unrestored(
             if last.parameter == MARK:
                 if system not in failed:
                     problems += _remove_mark(held, place or "", run, journal)
-            elif last.setting in allowed or _is_claimed(parameter.system, setting, plan, run):
+            elif last.setting in allowed or _is_claimed(held, setting, run):
                 kept = restore(held, journal)
                 problems += [kept] if kept else []
                 done += [] if kept else [f"restored {held.label} to {_shown(last.before)}"]
@@ -343,16 +356,18 @@ def restore_unrestored(
     return done, problems
 
 
-def undo_digest(plan: Plan) -> str:
-    """Return the digest of the settings of a plan, which say how each is restored."""
-    texts = [setting.model_dump_json() for setting in plan.settings]
-    return sha256("\n".join(texts).encode()).hexdigest()
+def undo_digest(setting: Setting, held: _Held) -> str:
+    """Return the digest of what undoes a change: the setting, the parameter, the value before."""
+    parts = [setting.model_dump_json(), held.cluster, held.parameter.name, held.before]
+    return sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
 
 
-def _is_claimed(system: System, setting: Setting, plan: Plan, run: str) -> bool:
-    """Return whether a system has the mark of the run, set for the settings of this plan."""
+def _is_claimed(held: _Held, setting: Setting, run: str) -> bool:
+    """Return whether the system of a parameter has the mark of the run for what undoes its change:
+    an archive may have been edited since."""
+    system = held.parameter.system
     earlier = setting.command is None and system.is_claimed(run, "")
-    return earlier or system.is_claimed(run, undo_digest(plan))
+    return earlier or system.is_claimed(run, undo_digest(setting, held))
 
 
 def _is_unchanged(

@@ -415,6 +415,13 @@ def test_a_plan_that_was_changed_restores_nothing(tmp_path: Path) -> None:
     )
     assert (done, len(problems)) == ([], 1)
     assert (one.read_text(), two.read_text()) == ("10\n", "1\n")
+    # So does a journal with another value before the run.
+    forged = [change.model_copy(update={"before": "evil"}) for change in journal.changes]
+    done, problems = restore_unrestored(plan, "run", unrestored(forged), parameters().find, journal)
+    assert (done, len(problems)) == ([], 1)
+    assert one.read_text() == "10\n"
+    done, problems = restore_unrestored(plan, "run", journal.unrestored, parameters().find, journal)
+    assert (len(done), problems) == (1, [])
 
 
 WORDS = {"apply": "value", "restore": "before"}
