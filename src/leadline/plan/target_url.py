@@ -148,8 +148,13 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     **CHOICES,
 }
 _COUNT = re.compile(r"0*[1-9][0-9]{0,3}")
-# What Ceph and the command lines of its tools both take as a name.
-_CEPH_NAME = re.compile(r"[^\s/@?&%#,=:-][^\s/@?&%#,=:]*")
+# What Ceph and the command lines of its tools both take as a name; `.` and `..` are folders.
+_CEPH_NAME = re.compile(
+    r"(?!\.{1,2}(?:/|$))[^\s/@?&%#,=:\x00-\x1f\x7f-][^\s/@?&%#,=:\x00-\x1f\x7f]*"
+)
+# Levels of a CRUSH map, `zone:a|rack:b`. They become a line of a configuration and of a job file.
+_CRUSH_LEVEL = r"[A-Za-z0-9_.-]{1,60}[:=][A-Za-z0-9_.-]{1,60}"
+_CRUSH_LOCATION = re.compile(rf"{_CRUSH_LEVEL}(?:[|,]{_CRUSH_LEVEL}){{0,9}}")
 # zfs(8) and zpool(8), without the blanks that they would take; a pool begins with a letter.
 _DATASET_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*(?:/[A-Za-z0-9_.:-]+)*")
 _LONGEST_DATASET = 150
@@ -411,6 +416,8 @@ def _options(kind: TargetKind, query: str) -> Mapping[str, str]:
             raise ValueError(f"{value!r} is no compression of ZFS")
         if key == "data_pool" and not _CEPH_NAME.fullmatch(value):
             raise ValueError(f"{value!r} is no name of a pool")
+        if key == "crush_location" and not _CRUSH_LOCATION.fullmatch(value):
+            raise ValueError(f"crush_location is TYPE:NAME, more with |, got {value[:40]!r}")
         if key == "hosts":
             check_hosts(value.split(","))
         found[key] = value

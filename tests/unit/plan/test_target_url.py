@@ -58,6 +58,9 @@ def test_options_are_kept_and_written_again_as_they_were() -> None:
         ("rbd:p?data_pool=-x", "is no name of a pool"),
         ("rbd:p?read_policy=nearest", "default, balance or localize"),
         ("rbd:p?crush_location=zone:a", "with read_policy=localize only"),
+        ("rbd:p?read_policy=localize&crush_location=a", "crush_location is TYPE:NAME"),
+        ("rbd:p?read_policy=localize&crush_location=a:b;c", "crush_location is TYPE:NAME"),
+        ("rbd:p?read_policy=localize&crush_location=a:" + "b" * 8191, "is TYPE:NAME"),
         ("rbd:p?inter_zone_rtt=fast", "duration"),
         ("rbd:p?hosts=a,,b", "'' is no name of a host"),
         ("rbd:p?engine=fio", "'rbd' targets have no option 'engine'"),
@@ -77,6 +80,39 @@ def test_options_are_kept_and_written_again_as_they_were() -> None:
 def test_what_is_no_target_is_refused_with_a_sentence(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_target_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rbd:-p",
+        "rbd:p/-image",
+        "rbd:p/a\x01b",
+        "rbd:..",
+        "rados:-p",
+        "rados:.",
+        "zfs:-tank",
+        "zfs:tank/../x",
+        "zvol:-tank",
+        "zfs+rbd:-p",
+        "zfs+rbd:p?log=-q/64M",
+        "ext4+rbd:p?data_pool=..",
+        "cephfs:-folder",
+        "cephfs:folder/../../etc",
+        "cephfs:..",
+        "storageclass:-fast",
+        "storageclass:fast?node=-n",
+        "zfs:tank?receive_on=h:-tank",
+    ],
+)
+def test_no_name_is_an_option_or_leads_out_of_its_folder(url: str) -> None:
+    with pytest.raises(ValueError, match=r"is not|is no name|is SIZE or"):
+        parse_target_url(url)
+
+
+@pytest.mark.parametrize("name", [".rgw.root", ".mgr", "a..b", "...x"])
+def test_names_may_begin_with_a_dot(name: str) -> None:
+    assert parse_target_url(f"rados:{name}").pool == name
 
 
 def test_a_path_may_hold_a_question_mark_where_there_are_no_options() -> None:
