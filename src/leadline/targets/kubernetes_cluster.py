@@ -271,8 +271,8 @@ def is_own_object(plan: Plan, run: str, created: Created) -> bool:
         return False
     where, _, rest = created.path.removeprefix(SCHEME).partition("/")
     if not rest:
-        own = namespace_name(run, created.token)
-        return not created.target and not settings.namespace and where == own
+        own = SCHEME + namespace_name(run, created.token)
+        return not created.target and not settings.namespace and created.path == own
     if settings.namespace:
         is_in = where == settings.namespace
     else:

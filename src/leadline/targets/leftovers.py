@@ -25,7 +25,7 @@ from leadline.lab.state import lab_access, lab_folder, labs_folder
 from leadline.plan.footprint import part_of
 from leadline.plan.lab import LabDescription, LabPool
 from leadline.plan.models import Cluster, Plan, Target
-from leadline.plan.target_url import TargetKind
+from leadline.plan.target_url import TargetKind, TargetUrl
 from leadline.targets.ceph import remove_image, remove_objects
 from leadline.targets.ceph_cluster import DELAY, access_of, is_lab_name, is_own_delay, restore_delay
 from leadline.targets.drill import DRILL, is_own_event
@@ -173,6 +173,12 @@ def _is_own_image(scheme: str) -> Callable[[Plan, str, Created], bool]:
     return is_own_image
 
 
+def _writes_namespaces(url: TargetUrl) -> bool:
+    if url.kind is TargetKind.RBD:
+        return url.options.get("read_policy", "default") != "default"
+    return url.kind is TargetKind.RADOS and not url.fio_objects
+
+
 def _is_own_namespace(plan: Plan, run: str, created: Created) -> bool:
     """Objects of `rados bench`, and those that are written next to an image."""
     names = {own_name(run, created.token)} if is_token(created.token) else set()
@@ -183,8 +189,7 @@ def _is_own_namespace(plan: Plan, run: str, created: Created) -> bool:
     return any(
         created.path == f"{RADOS}{pool}/{name}"
         for target in _targets(plan, created, cluster=True)
-        if target.kind is TargetKind.RBD
-        or (target.kind is TargetKind.RADOS and not target.parsed.fio_objects)
+        if _writes_namespaces(target.parsed)
         for pool in _pools(plan, target)
         for name in names
     )
@@ -254,11 +259,15 @@ def _by_access(
 
 
 def _remove_served_image(run: Run, created: Created) -> tuple[str, ...]:
-    return remove_served_image(created, run.id, access_to(run.whole_plan, run.path, created.cluster))
+    return remove_served_image(
+        created, run.id, access_to(run.whole_plan, run.path, created.cluster)
+    )
 
 
 def _remove_shared_image(run: Run, created: Created) -> tuple[str, ...]:
-    return remove_shared_image(created, run.id, access_to(run.whole_plan, run.path, created.cluster))
+    return remove_shared_image(
+        created, run.id, access_to(run.whole_plan, run.path, created.cluster)
+    )
 
 
 def _remove_lab(run: Run, created: Created) -> tuple[str, ...]:

@@ -404,7 +404,7 @@ class SharedRbdTarget(RbdTarget):
     def acquire(self, footprint: Footprint, run: str, journal: Journal) -> None:
         self._access = self.cluster.client(dict(self._settings))
         self._span = footprint.span
-        self._journal = journal
+        self._run, self._journal = run, journal
         self._shared.enter(self.name, run, journal)
         self._image = self._shared.names.image
         self._read_facts()
