@@ -31,6 +31,9 @@ LOCATIONS = {
 PHASE = Phase(name="p", pattern=Pattern.WRITE, block_size=4096, iodepth=1, numjobs=1, size=64 << 20)
 JOB = JobFile(path="a.fio", text="", runtime_s=1, ramp_s=0, footprint_bytes=1, writes=True)
 
+ON_FILES = JOB.model_copy(update={"text": "[a]\nruntime=1\nioengine=filedelete\n"})
+ON_DEVICES = JOB.model_copy(update={"text": "[a]\nruntime=1\nzone_reset_threshold=0.1\n"})
+
 
 def workload(engine: str = "auto", **changes: object) -> Workload:
     asked = {name: changes.pop(name) for name in ("clients", "job_file") if name in changes}
@@ -88,7 +91,32 @@ REFUSED = [
     (TargetKind.DIR, workload("io_uring", iodepth=5)),
     (TargetKind.HOSTS, workload(job_file=JOB)),
     (TargetKind.STORAGE_CLASS, workload(clients=3)),
+    # Names of phases are sections of fio's job file.
+    *(
+        (TargetKind.DIR, workload(name=name))
+        for name in ("..", "global-read", "a;b", "a#b", "a]", "${HOME}", "-x", "$ncpus", " a")
+    ),
+    (
+        TargetKind.DIR,
+        workload().model_copy(update={"neighbour": PHASE.model_copy(update={"name": "${HOME}"})}),
+    ),
+    *((kind, workload(job_file=ON_FILES)) for kind in (TargetKind.DEVICE, TargetKind.ZVOL)),
+    (TargetKind.DIR, workload(job_file=ON_DEVICES)),
 ]
+
+
+@pytest.mark.parametrize(
+    ("url", "job_file", "refused"),
+    [
+        ("storageclass:fast?mode=filesystem", ON_FILES, False),
+        ("storageclass:fast?mode=filesystem", ON_DEVICES, True),
+        ("storageclass:fast?mode=block", ON_FILES, True),
+        ("storageclass:fast?mode=block", ON_DEVICES, False),
+    ],
+)
+def test_a_job_file_on_volumes_fits_their_mode(url: str, job_file: JobFile, refused: bool) -> None:
+    faults = list(engine_faults(workload(job_file=job_file), parse_target_url(url)))
+    assert ["only" in fault for fault in faults] == [True] * refused
 
 
 @pytest.mark.parametrize(("kind", "asked"), REFUSED)

@@ -18,10 +18,12 @@ from leadline import errors
 from leadline.archive.raw import read_output
 from leadline.archive.records import TrialStatus
 from leadline.connect.shell import CommandResult
-from leadline.engines.fio import remote
+from leadline.engines.fio import job_check, remote
 from leadline.engines.fio.remote import RemoteFioEngine
 from leadline.errors import LeadlineError
+from leadline.plan.job_file import parse_job_file
 from leadline.plan.loader import Overrides, load_plan
+from leadline.plan.target_url import TargetKind
 from leadline.plan.workload import EngineChoice, Workload
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress, RemoteVolume, RemoteVolumes, Shape
@@ -607,3 +609,32 @@ def test_a_script_that_is_killed_while_it_follows_is_begun_again(
 
     execution = execute(behind(location, Killed()), trial)
     assert execution.status is TrialStatus.COMPLETED, execution.problem
+
+
+OWN = parse_job_file("mine.fio", "[a/b]\nruntime=1\nrw=randwrite\nsize=1m\n")
+
+
+@pytest.mark.parametrize("shape", list(Shape))
+def test_fio_at_the_volume_reads_a_job_file_before_its_first_trial(
+    tmp_path: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = replace(folders(tmp_path / "pods", count=1), shape=shape)
+    own = Workload(name="mine", job_file=OWN, runtime_s=1)
+    engine = RemoteFioEngine()
+    assert engine.resolve(own, location) == own
+    assert "[a_b]" in engine.job_text(own, location, 1)
+    monkeypatch.setattr(job_check, "write_job_file", lambda *given: "[a]\nfilename=/x\n")
+    with pytest.raises(LeadlineError, match="would leave the target") as caught:
+        engine.resolve(own, location)
+    assert caught.value.kind is errors.JOB_FILE_INVALID
+    monkeypatch.setattr(job_check, "write_job_file", lambda *given: "[a]\nrw=nothing\n")
+    with pytest.raises(LeadlineError, match="fio refuses") as caught:
+        engine.resolve(own, location)
+    assert "rw=nothing" in str(caught.value)
+
+
+def test_a_job_file_of_an_archive_is_parsed_before_there_is_a_pod() -> None:
+    edited = OWN.model_copy(update={"text": "[a]\nruntime=1\nexec_prerun=id\n"})
+    own = Workload(name="mine", job_file=edited, runtime_s=1)
+    with pytest.raises(LeadlineError, match="exec_prerun"):
+        RemoteFioEngine().check(own, TargetKind.STORAGE_CLASS)
