@@ -12,6 +12,7 @@ import lzma
 import os
 import re
 import shutil
+import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -35,6 +36,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Session
 from leadline.archive.verify import verify
 from leadline.audit.registry import audit
+from leadline.engines.fio.job_check import FROM_STDIN, LOOK, find_strays
 from leadline.errors import LeadlineError
 from leadline.formats.importer import KINDS, importer
 from leadline.importing import unpacking
@@ -54,7 +56,7 @@ from leadline.inventory.redaction import find_redactions, redact_document
 from leadline.inventory.system import system_of
 from leadline.lab.state import STATE, read_state
 from leadline.plan.facts import load_facts
-from leadline.plan.job_file import read_job_file
+from leadline.plan.job_file import Place, fio_options, read_job_file, write_job_file
 from leadline.plan.lab import LabOverrides, load_description
 from leadline.plan.loader import Overrides, load_plan
 from leadline.report.answers.placement import pools_placement_output
@@ -68,6 +70,7 @@ from leadline.report.render.html import render as html
 from leadline.report.render.junit import junit
 from leadline.report.render.markdown import render as markdown
 from leadline.report.render.terminal import render as terminal
+from tests import hostile_job_files
 
 ROOT = Path(__file__).resolve().parent.parent
 _RECORDED = ROOT / "tests" / "recorded"
@@ -441,6 +444,44 @@ def _job_file_seeds() -> Iterator[bytes]:
         if ".venv" not in path.parts:
             yield path.read_bytes()
     yield b"[global]\nbs=4k\nruntime=10s\ntime_based\n[a]\nrw=randread\nsize=1g\nnumjobs=4\n"
+    for text, _ in hostile_job_files.refused().values():
+        yield text.encode()
+    for text in hostile_job_files.kept().values():
+        yield text.encode()
+    # All options that are allowed, with a value that most of them take.
+    for options in fio_options().allowed.values():
+        yield b"[a]\nruntime=1\n" + b"".join(f"{option}=1\n".encode() for option in options)
+
+
+def _test_job_file(data: bytes) -> None:
+    """fio opens nothing but the target, whatever the text: a folder, then a device."""
+    with _folder() as folder:
+        path = folder / "given"
+        path.write_bytes(data)
+        for place in (Place.FILES, Place.DEVICE):
+            try:
+                text = write_job_file(read_job_file(path), place)
+            except LeadlineError:
+                continue
+            target = str(folder / "target")
+            where = "directory" if place is Place.FILES else "filename"
+            ended = subprocess.run(
+                ["fio", *LOOK, f"--{where}={target}", FROM_STDIN],
+                cwd=folder,
+                input=text.encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "X": ""},
+                timeout=60,
+            )
+            output = ended.stdout.decode("utf-8", "replace")
+            if strays := find_strays(output, place, target):
+                raise Broken(f"fio would leave the {place.value}: {strays[0][:100]}")
+            if [entry for entry in folder.iterdir() if entry != path]:
+                raise Broken(f"fio made files of the {place.value}")
+            for name in re.findall(r"^\[(.*)\]$", text, re.MULTILINE):
+                if "/" in name or name.startswith("."):
+                    raise Broken("a section is a path")
 
 
 # Limits for one input, so that what goes beyond them is found here.
@@ -530,8 +571,6 @@ TARGETS: Mapping[str, FuzzTarget] = {
         FuzzTarget(name="redaction", test=_test_redaction, seeds=_redaction_seeds),
         FuzzTarget(name="page", test=_test_page, seeds=_page_seeds),
         FuzzTarget(name="lab", test=partial(_test_small_text, _load_lab), seeds=_plan_seeds),
-        FuzzTarget(
-            name="job-file", test=partial(_test_small_text, read_job_file), seeds=_job_file_seeds
-        ),
+        FuzzTarget(name="job-file", test=_test_job_file, seeds=_job_file_seeds),
     )
 }
