@@ -13,6 +13,7 @@ from leadline.archive.reader import Run
 from leadline.archive.records import Created
 from leadline.archive.runs import list_runs
 from leadline.archive.verify import verify
+from leadline.archive.writer import RunWriter
 from leadline.audit.registry import RULES
 from leadline.cli.main import VERBS
 from leadline.targets.file_system import OWNER_FILE
@@ -101,14 +102,15 @@ def test_clean_removes_our_folder_and_leaves_a_strangers_alone(
 ) -> None:
     quick()
     (run,) = list_runs(tmp_path / "runs")
-    ours, theirs = target / "leadline-ours", target / "leadline-theirs"
-    for folder, token in ((ours, "0123"), (theirs, "another")):
-        folder.mkdir()
-        (folder / OWNER_FILE).write_text(f"{run.id} {token}\n")
-        (folder / "leadline.0.dat").write_text("data")
-        entry = Created(target="t", path=str(folder), token="0123")
-        with (run.path / layout.CREATED).open("a") as journal:
-            journal.write(entry.model_dump_json() + "\n")
+    tokens = ("0123456789abcdef", "fedcba9876543210")
+    ours, theirs = (target / f"leadline-{run.id}-{token}" for token in tokens)
+    with RunWriter.tidying(run.path) as writer:
+        for folder, token in zip((ours, theirs), tokens, strict=True):
+            folder.mkdir()
+            (folder / OWNER_FILE).write_text(f"{run.id} {tokens[0]}\n")
+            (folder / "leadline.0.dat").write_text("data")
+            name = run.plan.targets[0].name
+            writer.note_created(Created(target=name, path=str(folder), token=token))
     assert leadline("clean", "--dry-run").out.count("would remove") == 2
     assert ours.exists()
     said = leadline("clean", run.id)
