@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +82,9 @@ def job_of(engine: ProgramEngine, location: Location, runtime_s: float = 1.0) ->
 
 def require_nothing_left(folder: Path) -> None:
     assert [path.name for path in folder.rglob("leadline.*")] == []
-    assert list(Path("/tmp").glob("leadline-postgres-*")) == []
+    # Those of living processes are of other tests on this machine.
+    sockets = Path("/tmp").glob("leadline-postgres-*")
+    assert [path for path in sockets if not Path("/proc", path.name.split("-")[2]).exists()] == []
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert not [line for line in listed.stdout.splitlines() if str(folder) in line]
 
@@ -123,19 +124,13 @@ def test_a_stopped_trial_leaves_no_process_and_no_data(
 ) -> None:
     location: Location = folders(folder, 1) if remote else Folder(path=folder)
     stop = StopRequest()
-    asked: list[float] = []
 
     def ask_once(rate: Progress) -> None:
         if not stop.requested:  # a second time, the program would be killed
             stop.ask()
-            asked.append(time.monotonic())
 
     ended = engine.execute(job_of(engine, location, 60.0), trial, stop, ask_once)
     assert ended.status is TrialStatus.INTERRUPTED
-    assert time.monotonic() - asked[0] < 60
-    if "SIGKILL" in ended.signals:  # on a slow disk; a target removes the data then
-        for data in folder.rglob("leadline.*"):
-            shutil.rmtree(data)
     require_nothing_left(folder)
 
 
@@ -157,16 +152,23 @@ def test_what_a_killed_database_leaves_goes_with_clean(folder: Path, trial: Path
     require_nothing_left(folder)
 
 
-def test_a_trial_that_is_stopped_while_its_database_is_made_leaves_nothing(
-    folder: Path, trial: Path
+# Files that the script begins: with initdb, the server, the data, the warm-up and the trial.
+@pytest.mark.parametrize("patient", [True, False], ids=["asked once", "asked twice"])
+@pytest.mark.parametrize(
+    "file", ["initdb.txt", "postgres.txt", "initialize.txt", "settings.txt", "pgbench.txt"]
+)
+def test_a_database_that_is_stopped_at_any_step_leaves_nothing(
+    folder: Path, trial: Path, file: str, *, patient: bool
 ) -> None:
     engine, stop = ProgramEngine(Program.PGBENCH), StopRequest()
 
-    def stop_in_initdb() -> None:
-        wait_for((trial / "initdb.txt").exists)
+    def stop_at_step() -> None:
+        wait_for((trial / file).exists)
         stop.ask()
+        if not patient:
+            stop.ask()
 
-    watcher = threading.Thread(target=stop_in_initdb)
+    watcher = threading.Thread(target=stop_at_step)
     watcher.start()
     job = job_of(engine, Folder(path=folder), 60.0)
     ended = engine.execute(job, trial, stop, lambda rate: None)
@@ -197,21 +199,13 @@ def test_a_server_ends_with_its_shell(folder: Path, trial: Path) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    until = time.monotonic() + 60
-    while not find("postgres", "-D", str(folder)) and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_for(lambda: find("postgres", "-D", str(folder)))
     shells = find("sh", "job.sh", "run", str(folder))
     assert shells
     os.kill(min(shells), 9)
-    thread.join(30)
+    thread.join()
     assert ended[0].status is TrialStatus.FAILED
-    until = time.monotonic() + 10
-    while find("postgres", str(folder)) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert find("postgres", str(folder)) == []
-    shutil.rmtree(folder / "leadline.pgbench.dat")
-    for socket in Path("/tmp").glob("leadline-postgres-*"):
-        shutil.rmtree(socket)
+    require_nothing_left(folder)
 
 
 def test_a_missing_program_is_named_with_its_package(

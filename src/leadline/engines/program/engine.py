@@ -10,6 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -53,7 +54,11 @@ from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Folder, Job, Location, Progress, RemoteVolumes
 
 _CHECK_S = 60.0
+_REMOVAL = "remove_data.sh"
 _SCRIPT_FILES = {Program.PGBENCH: "pgbench.sh", Program.SYSBENCH: "sysbench.sh"}
+# Processes of these names leave the group of the script.
+_WRITERS = {Program.PGBENCH: "postgres", Program.SYSBENCH: "sysbench"}
+_REMOVAL_S = 120.0
 _PACKAGES = {Program.PGBENCH: "postgresql", Program.SYSBENCH: "sysbench"}
 # What the scripts and the programs write, their meaning, and the hint.
 _MEANINGS = (
@@ -72,7 +77,7 @@ class ProgramEngine:
         self.program = program
         self.name = program.value
         self.version = ""
-        self._script = (resources.files(__package__) / _SCRIPT_FILES[program]).read_text("utf-8")
+        self._script = _read_script(_SCRIPT_FILES[program])
 
     def check(self, workload: Workload, kind: TargetKind) -> None:
         """Raise LeadlineError(`program-missing`) where the program is not here; that of a pod is
@@ -132,9 +137,12 @@ class ProgramEngine:
 
     def _command(self, job: Job, script: str, folder: str) -> tuple[str, ...]:
         request = parse_program_request(job.text.encode())
-        # A target removes what has this name, if a trial could not.
+        return ("sh", script, "run", *self._arguments(request, self._data(folder)))
+
+    def _data(self, folder: str) -> str:
+        """The path of the data. A target removes what has this name, if a trial could not."""
         name = DATA_FILE.format(job=_SCRIPT_FILES[self.program].removesuffix(".sh"))
-        return ("sh", script, "run", *self._arguments(request, f"{folder}/{name}"))
+        return f"{folder}/{name}"
 
     def _arguments(self, request: ProgramRequest, data: str) -> tuple[str, ...]:
         phase = request.phase
@@ -168,6 +176,7 @@ class ProgramEngine:
         (folder / layout.PROGRAM_SCRIPT).write_text(self._script, encoding="utf-8")
         if isinstance(job.location, RemoteVolumes):
             return self._execute_remotely(job, job.location, folder, stop, progress)
+        assert isinstance(job.location, Folder)
         command = self.command(job, folder)
         ended = supervise(
             command,
@@ -177,6 +186,13 @@ class ProgramEngine:
             stop=stop,
             on_output=RateReader(self._rate_parser(job), progress).take,
         )
+        if ended.exit_status:  # a killed script removes nothing; None: it still waits for its disk
+            data, group = self._data(str(job.location.path)), str(ended.pid)
+            script = _read_script(_REMOVAL)
+            programs.run(
+                *("sh", "-c", script, "sh", data, group, _WRITERS[self.program]),
+                bound_s=_REMOVAL_S,
+            )
         status, problem = TrialStatus.COMPLETED, None
         if ended.stopped:
             status, problem = TrialStatus.INTERRUPTED, INTERRUPTED
@@ -210,6 +226,9 @@ class ProgramEngine:
             )
         ]
         ended, signals = run_parts(parts, stop)
+        for part, result in zip(parts, ended, strict=True):
+            if result.status:
+                self._remove_data(part)
         trial = RemoteTrial(
             job=job,
             folder=folder,
@@ -218,8 +237,8 @@ class ProgramEngine:
             program=self.name,
             outcome_of=self._outcome,
         )
-        for number, part in enumerate(ended, start=1):
-            keep_files(part.files, folder, trial.prefix(number))
+        for number, result in enumerate(ended, start=1):
+            keep_files(result.files, folder, trial.prefix(number))
         status, problem = trial.outcome(ended)
         return Execution(
             status=status,
@@ -230,6 +249,15 @@ class ProgramEngine:
             problem=problem,
             processor=busiest([part.processor for part in ended]),
         )
+
+    def _remove_data(self, part: Part) -> None:
+        """Remove the data of a trial that failed on a volume. A volume that cannot be reached loses
+        it with its target."""
+        # timeout(1) leads a group with the script and all that it starts.
+        script = f'set -- "$1" "$(cat "$2/pid" 2>/dev/null)" "$3"\n{_read_script(_REMOVAL)}'
+        arguments = (self._data(part.volume.path), part.at, _WRITERS[self.program])
+        with suppress(LeadlineError):
+            run_repeatable(part.volume.shell, script, *arguments, bound_s=_REMOVAL_S)
 
     def _outcome(
         self, folder: Path, exit_status: int, prefix: str
@@ -262,6 +290,10 @@ class ProgramEngine:
             return sum(rates[1].values()) if rates else None
 
         return parse
+
+
+def _read_script(name: str) -> str:
+    return (resources.files(__package__) / name).read_text("utf-8")
 
 
 def _first_line(text: str) -> str:
