@@ -60,7 +60,7 @@ class Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            # No pipe of ours, whose end is no error. click would end with status 1.
+            # It is not stdout or stderr, whose end is no error. click would end with status 1.
             raise RuntimeError(f"a pipe to another program: {error}") from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
