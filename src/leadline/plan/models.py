@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     ConfigDict,
@@ -16,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from leadline import errors
+from leadline.errors import LeadlineError
 from leadline.metrics import Metric
 from leadline.plan.base import Model, Name, is_empty, is_unset
 from leadline.plan.expectations import Expectation
@@ -224,6 +227,17 @@ class Density(Model):
 FollowUp = Annotated[OpenLoop | Density, Field(discriminator="kind")]
 
 
+_Part = TypeVar("_Part", Cluster, Target, Setting)
+
+
+def _named(parts: Sequence[_Part], name: str, noun: str) -> _Part:
+    for part in parts:
+        if part.name == name:
+            return part
+    # Of an untrusted archive, whose parts may not fit together.
+    raise LeadlineError(errors.PLAN_INVALID, f"the plan has no {noun} {name!r}")
+
+
 class Plan(Model):
     """An expanded plan: all cells and trials of a run, in the order of execution.
 
@@ -308,7 +322,8 @@ class Plan(Model):
         return self.target(target).base or target
 
     def setting(self, name: str) -> Setting:
-        return next(setting for setting in self.settings if setting.name == name)
+        """Return a setting by its name. Raises LeadlineError(`plan-invalid`)."""
+        return _named(self.settings, name, "setting")
 
     def applied(self, target: str) -> dict[str, str]:
         """The settings of a running system that the trials of a target need."""
@@ -328,10 +343,12 @@ class Plan(Model):
         return (*(cell.workload for cell in self.cells_of(target)), *largest)
 
     def cluster(self, name: str) -> Cluster:
-        return next(cluster for cluster in self.clusters if cluster.name == name)
+        """Return a cluster by its name. Raises LeadlineError(`plan-invalid`)."""
+        return _named(self.clusters, name, "cluster")
 
     def target(self, name: str) -> Target:
-        return next(target for target in self.targets if target.name == name)
+        """Return a target by its name. Raises LeadlineError(`plan-invalid`)."""
+        return _named(self.targets, name, "target")
 
     @property
     def imported(self) -> bool:

@@ -312,6 +312,8 @@ def restore_unrestored(
         system = ""
         try:
             setting = plan.setting(last.setting)
+            if setting.option:
+                raise LeadlineError(errors.PLAN_INVALID, "it is no setting of a running system")
             named = {parameter.name: parameter for parameter in find(plan, setting, last.cluster)}
             parameter = named.get(last.parameter, *list(named.values())[:1])
             if parameter is None:

@@ -81,7 +81,12 @@ def open_targets(
     shared = SharedImages()
 
     def open_target(target: models.Target) -> TargetAdapter:
-        match target.parsed.kind:
+        kind = target.parsed.kind
+        of_its_kind = kubernetes if kind.on_kubernetes else clusters
+        if kind.on_cluster and target.cluster not in of_its_kind:  # an archived plan
+            fact = f"the target {target.name!r} is on no cluster of its kind"
+            raise LeadlineError(errors.PLAN_INVALID, fact)
+        match kind:
             case TargetKind.DIR:
                 return DirectoryTarget(target)
             case TargetKind.DEVICE:
