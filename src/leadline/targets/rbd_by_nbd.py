@@ -7,6 +7,7 @@ and to qemu-nbd only.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -248,14 +249,27 @@ def stop_server(token: str) -> tuple[str, ...]:
     if not daemons.end(QEMU_NBD, folder):
         return (f"{QEMU_NBD}, which serves {folder / SOCKET}, does not end",)
     try:
-        for name in (SOCKET, _LOG):
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
+        _remove_folder(folder)
     except FileNotFoundError:
         pass
     except OSError as error:
         return (f"{folder} could not be removed: {error.strerror}",)
     return ()
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove the private folder of a server by its descriptor: every user may make one of that name
+    in the folder above, or a link. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "it belongs to another user", str(folder))
+        for name in (SOCKET, _LOG):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=handle)
+    finally:
+        os.close(handle)
+    folder.rmdir()
 
 
 def remove_served_image(created: Created, run: str, access: CephAccess | None) -> tuple[str, ...]:

@@ -8,7 +8,9 @@ from leadline.archive.records import Created
 from leadline.errors import TARGET_INVALID, TARGET_NO_SPACE, LeadlineError
 from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
+from leadline.targets.leftovers import is_own
 from leadline.targets.local import DirectoryTarget
+from tests.unit.targets.journals import plan_with
 
 SMALL = Footprint(
     files={"leadline.0.dat": 4096, "leadline.1.dat": 4096}, span=8192, job_file_bytes=0, writes=True
@@ -40,6 +42,8 @@ def test_what_is_made_is_removed_and_a_second_release_does_nothing(tmp_path: Pat
     one = target(tmp_path)
     one.inspect(SMALL, prefill=True)
     one.acquire(SMALL, "run", journal)
+    here = Target(name="here", url=f"dir:{tmp_path}")
+    assert is_own(plan_with(here), "run", journal.created[0]), "clean removes it after a kill"
     (one.location.path / "leadline.0.dat").write_bytes(b"x")
     assert one.present()
     assert one.allocated_bytes() is not None

@@ -16,8 +16,9 @@ from leadline.plan.footprint import Footprint
 from leadline.plan.models import Target
 from leadline.targets import hosts as module
 from leadline.targets.hosts import HostProbe, HostsTarget, find_full_hosts, remove_from_host
+from leadline.targets.leftovers import is_own
 from tests.local_shell import SCRATCH, LocalShell, stub
-from tests.unit.targets.journals import OTHER, TOKEN
+from tests.unit.targets.journals import OTHER, TOKEN, plan_with
 
 OWNER = ".leadline-owner"
 FILES = {f"leadline.{one}.dat": 4096 for one in ("0", "1", "c2.0", "c2.1", "c3.0", "c3.1")}
@@ -81,6 +82,8 @@ def test_a_folder_is_made_on_each_host_and_removed_again(reach: Reach, tmp_path:
     target.acquire(SMALL, "run", journal)
     token = journal.created[0].token
     assert journal.left == [f"hosts:{one}:{SCRATCH}/leadline-run-{token}" for one in "ab"]
+    plan = plan_with(Target(name="there", url=f"hosts:a,b:{SCRATCH}"))
+    assert all(is_own(plan, "run", created) for created in journal.created)
     for host in "ab":
         assert own(tmp_path, host).name == f"leadline-run-{token}"
         (own(tmp_path, host) / "leadline.0.dat").write_bytes(b"x" * 4096)

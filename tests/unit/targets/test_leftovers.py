@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from leadline.archive.reader import Run
 from leadline.archive.records import Created
 from leadline.connect.ceph import CephAccess
 from leadline.connect.kubernetes.objects import namespace_name, owner_name
@@ -18,7 +19,7 @@ from leadline.lab.state import labs_folder
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.lab import LabDescription
 from leadline.plan.models import Cluster, Plan, Target
-from leadline.targets import leftovers
+from leadline.targets import leftovers, shared_image
 from leadline.targets.ceph_cluster import restore_delay
 from leadline.targets.leftovers import is_own, remove_entry
 from leadline.targets.zfs_dataset import name_in
@@ -372,3 +373,44 @@ def test_targets_that_were_left_out_do_not_change_names() -> None:
         }
     )
     assert is_own(plan, RUN, entry("sc", "k", f"kubernetes:{SPACE}/jobs/{OBJECT}"))
+
+
+RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("version-*/*/created.jsonl"))
+
+
+@pytest.mark.parametrize("journal", RECORDED, ids=lambda path: path.parent.name)
+def test_what_earlier_versions_recorded_counts(journal: Path) -> None:
+    run = Run(journal.parent)
+    entries = [json.loads(line) for line in journal.read_text().splitlines()]
+    made = [Created.model_validate(one) for one in entries if not one.get("removed")]
+    assert made
+    for created in made:
+        assert is_own(run.plan, run.id, created), created
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [
+        (f"other {TOKEN}", "carries the mark of another owner"),
+        (TOKEN, "carries the mark of another owner"),
+        ("", "carries no mark of this run"),
+    ],
+)
+def test_a_pool_on_the_image_without_the_runs_mark_keeps_all_below_it(
+    monkeypatch: pytest.MonkeyPatch, owner: str, told: str
+) -> None:
+    def refuse(*arguments: object, **named: object) -> tuple[str, ...]:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(shared_image, "_pools", lambda: (f"leadline-{TOKEN}",))
+    monkeypatch.setattr(shared_image, "_MARKED_S", 0.0)
+    monkeypatch.setattr(shared_image.programs, "local_property", lambda *words: owner)
+    monkeypatch.setattr(shared_image.programs, "ask", refuse)
+    for name in ("unmount", "withdraw", "detach_loops"):
+        monkeypatch.setattr(shared_image.image_device, name, refuse)
+    monkeypatch.setattr(shared_image, "remove_image", refuse)
+    created = entry("", "c", f"shared:rep3/{NAME}")
+    (sentence,) = shared_image.remove_shared_image(created, RUN, None)
+    assert told in sentence
+    assert f"`zpool destroy leadline-{TOKEN}` if it is yours" in sentence
+    assert "was kept" in shared_image.remove_shared_image(created, "other", None)[0]

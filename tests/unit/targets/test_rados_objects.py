@@ -17,10 +17,11 @@ from leadline.connect.ceph import CephAccess
 from leadline.errors import LeadlineError
 from leadline.inventory.ceph.model import PoolType
 from leadline.plan.footprint import OBJECT_BYTES, Footprint
-from leadline.plan.models import Target
+from leadline.plan.models import Cluster, Target
 from leadline.targets import rados_objects as module
+from leadline.targets.leftovers import is_own
 from leadline.targets.rados_objects import RadosObjectsTarget, remove_prefixed
-from tests.unit.targets.journals import OTHER, TOKEN
+from tests.unit.targets.journals import OTHER, TOKEN, plan_with
 
 ACCESS = CephAccess(conf=Path("ceph.conf"), name="bench")
 SIZE = 2 * OBJECT_BYTES
@@ -119,6 +120,9 @@ def test_the_journal_names_all_objects_before_they_are_made(
     prefix = target.location.prefix
     (made,) = journal.made
     assert made.path == f"rados-objects:p/{prefix}/2x2x2"
+    here = Target(name="t", url="rados:p?engine=fio", cluster="c")
+    plan = plan_with(here, clusters=(Cluster(name="c", ceph_conf="x"),))
+    assert is_own(plan, "run", made)
     write(objects, prefix)
     target.settle(0.0)
     assert target.present()

@@ -132,3 +132,21 @@ def test_a_name_that_is_none_of_leadlines_is_kept(
     created = Created(target="t", cluster="c", path=f"nbd:rep3/{image}", token=token)
     (problem,) = remove_served_image(created, "r", None)
     assert "was kept" in problem
+
+
+def test_a_folder_of_a_server_that_is_a_link_or_another_users_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, link = tmp_path / "mine", tmp_path / "link"
+    mine.mkdir()
+    (mine / rbd_by_nbd.SOCKET).write_text("precious")
+    link.symlink_to(mine)
+    monkeypatch.setattr(rbd_by_nbd, "served_folder", lambda token: tmp_path / token)
+    assert "could not be removed" in rbd_by_nbd.stop_server("link")[0]
+    with monkeypatch.context() as other:
+        other.setattr(rbd_by_nbd.os, "geteuid", lambda: mine.stat().st_uid + 1)
+        assert "belongs to another user" in rbd_by_nbd.stop_server("mine")[0]
+    assert (mine / rbd_by_nbd.SOCKET).read_text() == "precious"
+    assert rbd_by_nbd.stop_server("mine") == ()
+    assert not mine.exists()
+    assert rbd_by_nbd.stop_server("mine") == ()
