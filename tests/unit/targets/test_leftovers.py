@@ -18,10 +18,12 @@ from leadline.errors import LeadlineError
 from leadline.lab.state import labs_folder
 from leadline.plan.kubernetes_cluster import KubernetesCluster
 from leadline.plan.lab import LabDescription
+from leadline.plan.loader import Overrides, load_plan
 from leadline.plan.models import Cluster, Plan, Target
 from leadline.targets import leftovers, shared_image
 from leadline.targets.ceph_cluster import restore_delay
 from leadline.targets.leftovers import is_own, remove_entry
+from leadline.targets.open import undo_drills
 from leadline.targets.zfs_dataset import name_in
 from tests.unit.targets.journals import OTHER, RUN, TOKEN, plan_with
 
@@ -311,6 +313,64 @@ def test_events_without_a_drill_in_the_plan_are_kept() -> None:
         token = json.dumps({"event": event, "drained": None})
         assert not is_own(PLAN, RUN, entry("", "lasting", "drill:mine", token))
     assert not is_own(PLAN, RUN, entry("", "lasting", "drill:mine", "{"))
+
+
+DRILL = """
+clusters: {{c: {{{cluster}}}}}
+targets: [{{name: t, target: "rbd:rep3"}}]
+workloads: [{{name: w, pattern: randread, size: 1M, runtime: 60s}}]
+drill: {{after: 5s, {event}}}
+repeats: 1
+"""
+STOP = "lasts: 5s, event: {stop_osd: 1}"
+DRAINED = {"host": "h1", "weights": {"0": 1.0}, "swaps": {}, "balancer": False}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "event", "path", "record", "own"),
+    [
+        ("lab: mine", STOP, "drill:mine", {"stop_osd": 1}, True),
+        ("lab: mine", STOP, "drill:mine", {"stop_osd": 2}, False),
+        ("lab: mine", STOP, "drill:other", {"stop_osd": 1}, False),
+        ("lab: mine", STOP, "drill:c", {"stop_osd": 1}, False),
+        ("lab: mine", STOP, "drill:../mine", {"stop_osd": 1}, False),
+        (
+            "lab: mine",
+            STOP,
+            "drill:mine",
+            {"add_host": {"host": "h1"}},
+            False,
+        ),
+        (
+            "lab: {topology: single-zone}",
+            STOP,
+            "drill:c-0123abcd",
+            {"stop_osd": 1},
+            True,
+        ),
+        ("lab: {topology: single-zone}", STOP, "drill:mine", {"stop_osd": 1}, False),
+        ("ceph_conf: /x", "event: {add_host: h1}", "drill:c", {"add_host": "h1"}, True),
+        ("ceph_conf: /x", "event: {add_host: h1}", "drill:d", {"add_host": "h1"}, False),
+        ("ceph_conf: /x", "event: {add_host: h2}", "drill:c", {"add_host": "h1"}, False),
+    ],
+)
+def test_only_the_event_of_the_plans_drill_is_undone(
+    tmp_path: Path, cluster: str, event: str, path: str, record: dict[str, Any], own: bool
+) -> None:
+    written = tmp_path / "plan.yaml"
+    written.write_text(DRILL.format(cluster=cluster, event=event))
+    plan = load_plan(written, Overrides())
+    drained = DRAINED if "add_host" in record else None
+    created = entry("", "c", path, json.dumps({"event": record, "drained": drained}))
+    assert is_own(plan, RUN, created) is own
+    assert not is_own(plan, RUN, created.model_copy(update={"cluster": ""}))
+    run: Any = SimpleNamespace(
+        whole_plan=plan, plan=plan, id=RUN, path=tmp_path / "x", left_behind=(created,)
+    )
+    if not own:
+        done, problems = undo_drills(run, SimpleNamespace(), ["c", "d", "mine", "other"])
+        assert done == []
+        assert "was kept" in problems[0]
 
 
 def test_a_configuration_in_the_folder_of_the_runs_is_not_used(
