@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
 import pytest
 
+from fuzz.mutations import mutated
+from fuzz.targets import TARGETS
 from leadline.errors import JOB_FILE_INVALID, LeadlineError
 from leadline.plan.job_file import (
     Place,
@@ -252,3 +255,13 @@ def test_a_record_that_says_less_than_its_text_is_refused() -> None:
 )
 def test_names_of_generated_jobs(name: str, fits: bool) -> None:
     assert fits_job_name(name) == fits
+
+
+@pytest.mark.thorough
+def test_no_mutated_job_file_leaves_its_target() -> None:
+    """The fuzz target without a fuzzer: hostile job files with one to four changes."""
+    job_files = TARGETS["job-file"]
+    seeds = list(job_files.seeds())
+    rng = random.Random(39)
+    for _ in range(100):
+        job_files.test(mutated(rng.choice(seeds), rng))
