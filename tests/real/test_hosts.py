@@ -31,6 +31,7 @@ from tests.conftest import ROOT
 from tests.local_shell import LocalShell
 from tests.real.conftest import fio_processes
 from tests.real.ssh_hosts import SshHosts
+from tests.unit.targets.journals import plan_with
 
 pytestmark = pytest.mark.real
 ODD = 'it\'s an "odd" $(name) \\ %h; ü'
@@ -428,8 +429,21 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts, tmp_pat
         (folder / "leadline.c2.0.dat").write_bytes(b"x")
     journal = Journal()
     journal.entries += left
-    run: Any = SimpleNamespace(path=tmp_path, left_behind=left, unrestored=(), plan=None)
+    run: Any = SimpleNamespace(
+        path=tmp_path,
+        id="run",
+        left_behind=left,
+        unrestored=(),
+        whole_plan=plan_with(Target(name="both", url=f"hosts:a,b:{at}")),
+    )
     writer: Any = journal
+    other = SimpleNamespace(**{**vars(run), "id": "other"})
+    removed, problems = remove_leftovers(other, writer)
+    assert removed == []
+    assert ["was kept" in told for told in problems] == [True, True]
+    for name in ("a", "b"):
+        (folder,) = hosts.root(name).iterdir()
+        assert (folder / "leadline.c2.0.dat").exists()
     removed, problems = remove_leftovers(run, writer)
     assert removed == [f"removed what a killed session left: {item.path}" for item in left]
     assert problems == []
