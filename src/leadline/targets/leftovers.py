@@ -115,9 +115,9 @@ def _parents(plan: Plan, target: Target, folder: Path) -> Iterator[Path]:
     if kind is not TargetKind.CEPHFS or location.startswith("/") or cluster is None:
         return
     labs = labs_folder(None)
-    within = folder.relative_to(labs).parts if folder.is_relative_to(labs) else ("",)
-    if cluster.lab is not None and _is_lab(cluster, within[0]):
-        yield Paths(folder=labs / within[0], memory=labs).cephfs / location
+    name = folder.relative_to(labs).parts[0] if labs in folder.parents else ""
+    if cluster.lab is not None and _is_lab(cluster, name):
+        yield Paths(folder=labs / name, memory=labs).cephfs / location
 
 
 def _is_lab(cluster: Cluster, name: str) -> bool:

@@ -167,6 +167,8 @@ def test_every_changed_character_is_refused() -> None:
         ("lab cephfs", "", f"/mnt/cephfs/{NAME}"),
         ("lab cephfs", "", f"{LABS}/other/cephfs/cephfs-rep3/{NAME}"),
         ("own cephfs", "", f"{LABS}/mine/cephfs/cephfs-rep3/{NAME}"),
+        ("own cephfs", "", str(LABS)),
+        ("own cephfs", "", f"{LABS}/own-lab-0123abcd"),
         # Hosts, and names that ssh takes for options.
         ("hosts", "", f"hosts:c:/srv/bench/{NAME}"),
         ("hosts", "", f"hosts:-oProxyCommand=x:/srv/bench/{NAME}"),
