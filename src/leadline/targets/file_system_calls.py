@@ -113,8 +113,8 @@ def remove(
             answer = _empty(folder, mark, content, generated, names)
             if answer:
                 return answer
-            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            if not os.path.samestat(found, os.fstat(folder)):
+            there = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if not os.path.samestat(there, os.fstat(folder)):
                 return {"kept": "was exchanged while it was removed"}
             os.rmdir(name, dir_fd=parent)
             with suppress(OSError):
@@ -131,12 +131,12 @@ def _empty(
 ) -> Mapping[str, Any]:
     """Remove what Leadline made in an open folder, the mark last. Return what stays, as `remove`;
     nothing if the folder is empty."""
-    found, whole = _read_mark(folder, mark), content.encode()
+    written, whole = _read_mark(folder, mark), content.encode()
     inside = sorted(set(os.listdir(folder)) - {mark})
-    if found is None and inside:
+    if written is None and inside:
         return {"kept": "carries no mark of this run, and is not empty"}
-    if found is not None and found != whole:
-        if not whole.startswith(found):
+    if written is not None and written != whole:
+        if not whole.startswith(written):
             return {"kept": "carries the mark of another owner"}
         # A power cut has torn the mark, which is written before all else.
         if inside:
@@ -150,7 +150,7 @@ def _empty(
             _remove_entry(folder, name, errors, tree=own)
         else:
             foreign.append(name)
-    if not foreign and not errors and found is not None:
+    if not foreign and not errors and written is not None:
         _remove_entry(folder, mark, errors, tree=False)
     stays = {"foreign": foreign, "errors": errors}
     return {key: value for key, value in stays.items() if value}

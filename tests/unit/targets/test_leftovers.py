@@ -105,7 +105,7 @@ def test_what_the_plans_targets_make_counts(target: str, cluster: str, path: str
         *(created.model_copy(update={"cluster": name}) for name in ("", "c", "k", "x", "lasting")),
         *(
             created.model_copy(update={"target": name})
-            for name in ("", "x", *(one.name for one in TARGETS))
+            for name in ("", "x", *(known.name for known in TARGETS))
         ),
         *(created.model_copy(update={"path": path + end}) for end in ("/", "x", "/x", "\n", "\0")),
         created.model_copy(update={"path": path.replace(TOKEN, OTHER)}),
@@ -444,7 +444,7 @@ RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("version-*/*/cre
 def test_what_earlier_versions_recorded_counts(journal: Path) -> None:
     run = Run(journal.parent)
     entries = [json.loads(line) for line in journal.read_text().splitlines()]
-    made = [Created.model_validate(one) for one in entries if not one.get("removed")]
+    made = [Created.model_validate(line) for line in entries if not line["removed"]]
     assert made
     for created in made:
         assert is_own(run.plan, run.id, created), created
