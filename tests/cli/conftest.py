@@ -156,6 +156,7 @@ for argument; do
         --version) echo {version}; exit 0 ;;
         --enghelp) printf 'Available IO engines:\\n{engines}'; exit 0 ;;
         --name=try) exit 0 ;;
+        --parse-only) exit 0 ;;
         --output=*) output=${{argument#--output=}} ;;
     esac
 done
