@@ -35,6 +35,8 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
 # What is shown of a run without refused numbers, and of one with them.
 _REFUSED = {'"trusted": true,': '"trusted": false,', "[]": "[...]"}
+# The random part of a run's id.
+_RANDOM = re.compile(r"(?<=\bperf-\d{8}-\d{6}-)[2-9b-z]{4}[b-z]\b")
 _UNIT = re.compile(r"\bN (?:us|ms|s|min|B|KiB|MiB|GiB|TiB)\b")
 
 
@@ -68,7 +70,7 @@ def commands(page: str) -> list[Shown]:
 def normalised(text: str) -> str:
     lines = []
     for line in text.splitlines():
-        told = _UNIT.sub("N U", _NUMBER.sub("N", line))
+        told = _UNIT.sub("N U", _NUMBER.sub("N", _RANDOM.sub("R", line)))
         told = re.sub(r"-{2,}", "-", told)
         lines.append(re.sub(r"\s+", " ", told).strip())
     return "\n".join(lines).strip("\n")
