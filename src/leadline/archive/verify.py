@@ -116,7 +116,7 @@ def check_intact(run: Run) -> tuple[Discrepancy, ...]:
     try:
         _check_digests(run, problems)
         damaged = {name for name, _ in run.journal_faults()}
-        for name in _GROWING - damaged:
+        for name in sorted(_GROWING - damaged):
             if run.grew(name) or (name == layout.UNDO and run.path.joinpath(name).exists()):
                 problems = [problem for problem in problems if problem.path != name]
     except LeadlineError as error:
@@ -218,7 +218,7 @@ def _check_digests(run: Run, problems: list[Discrepancy]) -> int:
     recorded = recorded_digests(run)
     if run.journaled:
         # What a session writes on and on, or makes when it ends, is not recorded before.
-        free = (*RENEWED, f"{layout.GUARD}/")
+        free = (*sorted(RENEWED), f"{layout.GUARD}/")
         for extra in sorted(set(layout.content_files(run.path)) - set(recorded)):
             if not extra.startswith(free):
                 problems.append(Discrepancy(path=extra, message="was not recorded by the run"))

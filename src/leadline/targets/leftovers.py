@@ -1,5 +1,4 @@
-"""What a killed session left on its targets: whether an entry of a journal is the run's, and the
-removal.
+"""What a killed session left on its targets, and its removal.
 
 An archive is untrusted input. An entry counts only where the rules of the plan's own targets make
 exactly that name for this run and this token; what is there is then removed only with the run's
