@@ -13,10 +13,12 @@ import pytest
 
 from leadline.archive.records import TrialStatus
 from leadline.archive.runs import list_runs
+from leadline.engines.choose import RealEngines
 from leadline.engines.fio import job_check
 from leadline.engines.fio.local import FioEngine
 from leadline.errors import JOB_FILE_INVALID, LeadlineError
 from leadline.plan.job_file import Place, fio_options, parse_job_file
+from leadline.plan.models import Plan
 from leadline.plan.target_url import TargetKind
 from leadline.plan.workload import JobFile, Workload
 from tests import hostile_job_files
@@ -285,3 +287,66 @@ def test_the_second_look_sees_what_the_first_missed(
     with pytest.raises(LeadlineError, match="fio would leave the target") as caught:
         FioEngine().check(mine, kind)
     assert stray in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["exec_prerun", "long comment", "section without a bracket"])
+def test_a_plan_of_an_archive_goes_through_the_same_parse(name: str) -> None:
+    """An earlier version kept the user's text in the plan, and gave it to fio."""
+    kept = workload("[a/b]\nruntime=1\nrw=read\nsize=4k\n")
+    assert kept.job_file is not None
+    hostile = kept.job_file.model_copy(update={"text": hostile_job_files.refused()[name][0]})
+    engines = RealEngines()
+    engines.check(plan_of(kept))
+    with pytest.raises(LeadlineError) as caught:
+        engines.check(plan_of(kept.model_copy(update={"job_file": hostile})))
+    assert caught.value.kind is JOB_FILE_INVALID
+
+
+def plan_of(mine: Workload) -> Plan:
+    return Plan.model_validate(
+        {
+            "targets": [{"name": "t", "url": "dir:/x"}],
+            "cells": [{"target": "t", "workload": mine, "level": ""}],
+            "trials": [{"id": "t0001", "position": 0, "block": 0, "cell": 0, "seed": 1}],
+            "repeats": 1,
+            "seed": 1,
+        }
+    )
+
+
+def test_a_job_file_on_a_device_reads_it_and_nothing_else(
+    process: Process, loop_device: Path, tmp_path: Path, outside: Path
+) -> None:
+    before = contents(outside)
+    text = (
+        "[global]\nruntime=1\ntime_based\nsize=8m\nioengine=psync\n"
+        "[../../outside/sentinel]\nrw=randread\n[/dev/null]\nstonewall\nrw=read\nbs=64k\n"
+    )
+    path = hostile_job_files.write(tmp_path, text)
+    where = ("--target", f"device:{loop_device}", "--job-file", path, "--repeats", 1)
+    ended = process("run", *where, "--no-prefill")
+    assert ended.status in (0, 1), ended.err
+    assert contents(outside) == before
+    (done,) = list_runs(tmp_path / "runs")
+    output = json.loads((done.trials[0].folder / "fio.json").read_text())
+    assert [job["jobname"] for job in output["jobs"]] == ["_._.._outside_sentinel", "_dev_null"]
+    assert all(job["read"]["io_bytes"] > 0 for job in output["jobs"])
+    assert not loop_device.read_bytes().strip(b"\0"), "the device is as it was"
+
+
+def test_a_device_is_not_deleted(process: Process, loop_device: Path, tmp_path: Path) -> None:
+    """fio's engine filedelete unlinks whatever its file is."""
+    text = "[a]\nruntime=1\nioengine=filedelete\n"
+    path = hostile_job_files.write(tmp_path, text)
+    ended = process("run", "--target", f"device:{loop_device}", "--job-file", path)
+    assert ended.status == 2, ended.err
+    assert "'filedelete' works in files only" in ended.err
+    assert loop_device.is_block_device()
+
+
+def test_a_run_asks_fio_before_it_makes_anything(process: Process, target: Path) -> None:
+    path = hostile_job_files.write(target.parent, "[a]\nruntime=1\nsize=1m\niodepth=many\n")
+    ended = process("run", "--target", f"dir:{target}", "--job-file", path)
+    assert (ended.status, "iodepth=many" in ended.err) == (2, True), ended.err
+    assert list(target.iterdir()) == []
+    assert not list_runs(target.parent / "runs")
