@@ -50,9 +50,8 @@ def mark_folder(path: str, mark: str, content: str) -> tuple[int, int]:
     """Write the file `mark` into a folder, durably: data may come only after it. Raises OSError if
     it exists, and if another user has exchanged the folder meanwhile."""
     handle = os.open(path, _FOLDER)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        file = os.open(mark, flags, 0o644, dir_fd=handle)
+        file = _new_file(handle, mark)
         with os.fdopen(file, "w", encoding="utf-8") as stream:
             stream.write(content)
             folder = os.fstat(handle)
@@ -67,6 +66,11 @@ def mark_folder(path: str, mark: str, content: str) -> tuple[int, int]:
         # This process lives on, and would keep the file system in use.
         os.close(handle)
     return folder.st_dev, folder.st_ino
+
+
+def _new_file(folder: int, name: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.open(name, flags, 0o644, dir_fd=folder)
 
 
 def look(path: str, mark: str) -> Mapping[str, Any] | None:
@@ -116,7 +120,13 @@ def remove(
             there = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not os.path.samestat(there, os.fstat(folder)):
                 return {"kept": "was exchanged while it was removed"}
-            os.rmdir(name, dir_fd=parent)
+            try:
+                os.rmdir(name, dir_fd=parent)
+            except OSError:
+                # With the mark the next removal can finish this one.
+                with suppress(OSError), os.fdopen(_new_file(folder, mark), "w") as stream:
+                    stream.write(f"{content}\n")
+                raise
             with suppress(OSError):
                 _sync_parent(path)
             return {}
@@ -141,16 +151,21 @@ def _empty(
         # A power cut has torn the mark, which is written before all else.
         if inside:
             return {"kept": "carries only a part of this run's mark, and is not empty"}
+    begin, end = generated
+
+    def is_generated(name: str) -> bool:
+        return name.startswith(begin) and name.endswith(end) and len(name) >= len(begin + end)
+
     errors: list[str] = []
-    foreign: list[str] = []
     for name in inside:
-        begin, end = generated
-        own = name.startswith(begin) and name.endswith(end) and len(name) >= len(begin + end)
-        if own or name in names:
-            _remove_entry(folder, name, errors, tree=own)
-        else:
-            foreign.append(name)
-    if not foreign and not errors and written is not None:
+        if is_generated(name) or name in names:
+            _remove_entry(folder, name, errors, tree=is_generated(name))
+    left = sorted(set(os.listdir(folder)) - {mark})
+    foreign = [name for name in left if not (is_generated(name) or name in names)]
+    if left and not foreign and not errors:
+        # By a program of a killed session, which is stuck in the kernel.
+        errors.append(f"{left[0]}: it was written again while it was removed")
+    if not left and written is not None:
         _remove_entry(folder, mark, errors, tree=False)
     stays = {"foreign": foreign, "errors": errors}
     return {key: value for key, value in stays.items() if value}

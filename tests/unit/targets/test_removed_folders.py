@@ -247,6 +247,32 @@ def test_a_folder_that_is_exchanged_meanwhile_is_not_touched(
     assert (where / "thesis.txt").read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["leadline.0.dat", "leadline.1.dat", "other"])
+@pytest.mark.parametrize("moment", ["leadline.0.dat", OWNER_FILE])
+def test_what_is_written_meanwhile_can_still_be_removed_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, moment: str
+) -> None:
+    make(folder, WHOLE, "leadline.0.dat")
+    original = os.unlink
+
+    def unlink(path: Any, **named: Any) -> None:
+        original(path, **named)
+        if path == moment:
+            (folder / name).write_text("again")
+
+    with monkeypatch.context() as writing:
+        writing.setattr(calls.os, "unlink", unlink)
+        try:
+            found = call(folder)
+        except OSError as error:
+            found = {"errors": [error.strerror]} if error.errno == errno.ENOTEMPTY else {}
+    assert found
+    assert (folder / OWNER_FILE).read_bytes() == WHOLE
+    assert (folder / name).read_text() == "again"
+    assert call(folder, "other") == {}
+    assert not folder.exists()
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.EBUSY, errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("function", ["unlink", "rmdir", "listdir", "open", "stat", "fsync"])
 def test_errors_of_a_file_system_are_answers(
