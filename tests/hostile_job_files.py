@@ -47,7 +47,7 @@ _REFUSED: Mapping[str, tuple[str, str]] = {
     ),
     "keyword with arithmetic": (_with("iodepth=$ncpus*2"), "fio would replace `$`"),
     "command in a value": (_with("bssplit=$(touch ABS/ran)"), "fio would replace `$`"),
-    "backticks": (_with("description=`touch ABS/ran`"), "a value has letters"),
+    "backticks": (_with("bssplit=`touch ABS/ran`"), "a value has letters"),
     "long comment": (_with("#" + "x" * 8190 + "filename=OUT/sentinel"), "fio would split"),
     "long comment for old fio": (
         _with("#" + "x" * 4094 + "filename=OUT/sentinel"),
@@ -122,6 +122,7 @@ _KEPT: Mapping[str, str] = {
     "section that is a device": _section("../../../../../dev/null"),
     "section with a variable": _section("${HOME}/x", "write_bw_log"),
     "section with a command": _section("$(touch ABS/ran)", "write_lat_log"),
+    "description with a command": _with("description=`touch ABS/ran` $(touch ABS/ran) (8k)?"),
     "name that is a path": _with("name=OUT/sentinel", "write_iops_log"),
     "name that is a path in the format": _with(
         "name=OUT/sentinel", "filename_format=x$jobname.$jobnum"

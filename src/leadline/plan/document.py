@@ -176,8 +176,8 @@ class WorkloadDocument(DefaultsDocument):
             other = self.model_fields_set - {"name", "description", "job_file", "targets"}
             if other:
                 raise ValueError(
-                    f"{', '.join(sorted(other))} has no effect next to job_file, which is used "
-                    "unchanged; set it in the job file"
+                    f"{', '.join(sorted(other))} has no effect next to job_file; set it in the job "
+                    "file"
                 )
         self._fits_its_levels()
         ops = [op for phase in self.phases for op in phase.pattern.ops]

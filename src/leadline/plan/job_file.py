@@ -43,6 +43,7 @@ _FILE_NAME = re.compile(r"(?:[A-Za-z0-9_]|\$(?:jobname|jobnum|filenum))"
                         r"(?:[A-Za-z0-9_.-]|\$(?:jobname|jobnum|filenum)(?![a-z]))*")  # fmt: skip
 _RW = re.compile(r"([a-z]+)(?::-?[0-9]+[kKmMgG]?)?")
 _NOT_IN_NAMES = re.compile(r"[^\w .+@%,=()~:-]")
+_NOT_IN_TEXTS = re.compile(r"[^A-Za-z0-9_.,:%+@ -]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _FALSE = "0"
 
@@ -340,6 +341,8 @@ def _add_option(parsed: _Parsed, line: str, number: int) -> None:
         parsed.faults.append(f"{number}: {_refusal(key)}")
         return
     option = known[0]
+    if option == "description":
+        value = _NOT_IN_TEXTS.sub("_", value)
     if fault := _value_fault(option, value if equals else None):
         parsed.faults.append(f"{number}: {fault}")
     elif option in section.options:

@@ -181,8 +181,8 @@ def _of_volumes(workload: Workload, url: TargetUrl) -> Iterator[str]:
         )
     if request.sharing is not None and workload.job_file is not None:
         yield (
-            "a job file is used as it is, and the pods of one volume would lay out the same files: "
-            "write it as a workload of the plan"
+            "the pods of one volume would lay out the same files of a job file: write it as a "
+            "workload of the plan"
         )
     if workload.neighbours:
         yield (
@@ -206,8 +206,8 @@ def _of_job_files(job_file: JobFile, url: TargetUrl) -> Iterator[str]:
         )
     elif kind is TargetKind.HOSTS:
         yield (
-            "a job file is used as it is, and several clients would write the same files: write "
-            "it as a workload of the plan"
+            "several clients would write the same files of a job file: write it as a workload of "
+            "the plan"
         )
     else:
         in_volume = kind.on_kubernetes and url.request.mode is VolumeMode.FILESYSTEM
