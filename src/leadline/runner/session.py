@@ -286,7 +286,7 @@ class _Session:
             sentence for event in events for sentence in event.leave(request.writer, request.stop)
         ]
         if request.states is not None:
-            left += request.states.leave(request.writer.path.name, request.writer)
+            left += request.states.leave(request.writer.run.id, request.writer)
         left += [sentence for target in request.targets for sentence in target.adapter.release()]
         return left + [sentence for system in request.systems for sentence in system.leave()]
 
@@ -316,7 +316,7 @@ class _Session:
         """Acquire targets, archive their layers, and settle the I/O engine of every cell."""
         request, writer = self._request, self._request.writer
         for target in targets:
-            target.acquire(writer.path.name, writer)
+            target.acquire(writer.run.id, writer)
         layers = {target.name: target.layers for target in targets}
         for name, base in ((one.name, one.base or one.name) for one in self._plan.targets):
             if base in layers:
@@ -425,7 +425,7 @@ class _Session:
         try:
             if request.states is not None:
                 named = self._plan.target(target)
-                request.states.enter(named, request.writer.path.name, request.writer, go_on)
+                request.states.enter(named, request.writer.run.id, request.writer, go_on)
             if target in request.events:
                 doing = "a drill was prepared"
                 request.events[target].prepare(request.writer, go_on)

@@ -12,6 +12,7 @@ import pytest
 
 from leadline.archive.reader import Run
 from leadline.archive.records import Created
+from leadline.archive.writer import RunWriter
 from leadline.connect.ceph import CephAccess
 from leadline.connect.kubernetes.objects import namespace_name, owner_name
 from leadline.errors import LeadlineError
@@ -23,8 +24,10 @@ from leadline.plan.models import Cluster, Plan, Target
 from leadline.targets import leftovers, shared_image
 from leadline.targets.ceph_cluster import restore_delay
 from leadline.targets.leftovers import is_own, remove_entry
-from leadline.targets.open import undo_drills
+from leadline.targets.local import DirectoryTarget
+from leadline.targets.open import remove_leftovers, undo_drills
 from leadline.targets.zfs_dataset import name_in
+from tests.unit.archive.test_archive import SESSION, make_plan, new_writer, replay
 from tests.unit.targets.journals import OTHER, RUN, TOKEN, plan_with
 
 NAME = f"leadline-{RUN}-{TOKEN}"
@@ -476,3 +479,25 @@ def test_a_pool_on_the_image_without_the_runs_mark_keeps_all_below_it(
     assert told in sentence
     assert f"`zpool destroy leadline-{TOKEN}` if it is yours" in sentence
     assert "was kept" in shared_image.remove_shared_image(created, "other", None)[0]
+
+
+def test_an_archive_with_another_folder_is_resumed_under_its_own_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a later session leaves is found by the id in the manifest, not by the folder."""
+    target = tmp_path / "target"
+    target.mkdir()
+    new_writer(tmp_path / RUN, make_plan(target)).close()
+    renamed = (tmp_path / RUN).rename(tmp_path / "renamed")
+    writer = RunWriter.reopen(renamed, session=SESSION)
+    with monkeypatch.context() as killed:
+        killed.setattr(DirectoryTarget, "release", lambda target: ("killed",))
+        replay(writer, writer.run.to_do())
+    run = writer.run
+    assert run.left_behind
+    assert all(is_own(run.plan, RUN, entry) for entry in run.left_behind)
+    done, problems = remove_leftovers(run, writer)
+    writer.close()
+    assert problems == []
+    assert done
+    assert list(target.iterdir()) == []
