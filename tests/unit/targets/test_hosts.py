@@ -190,6 +190,19 @@ def test_a_link_in_the_place_of_our_folder_is_not_followed(reach: Reach, tmp_pat
     assert (real / "leadline.0.dat").exists()
 
 
+def test_the_mark_is_durable_before_there_is_data(reach: Reach, tmp_path: Path) -> None:
+    target = reach("a")
+    log = tmp_path / "synced"
+    stub(tmp_path / "programs", "sync", f'for path; do echo "$path" >>{log}; done')
+    target.acquire(SMALL, "run", Journal())
+    folder = own(tmp_path, "a")
+    owner = folder / OWNER
+    assert owner.exists()
+    assert log.read_text().splitlines() == ["--", str(owner), str(folder), f"{folder.parent}/"]
+    stub(tmp_path / "programs", "sync", "exit 1")
+    reach("a").acquire(SMALL, "other", Journal())
+
+
 WHOLE = f"run 12 {TOKEN}\n".encode()
 
 
