@@ -7,7 +7,8 @@ environment then reach no log, core dump or /proc/PID/environ of a child.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 
 _ALWAYS = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "TMPDIR", "LANG", "LANGUAGE"),
@@ -35,3 +36,11 @@ def child_environment(*names: str, **settings: str) -> Mapping[str, str]:
         if name in _ALWAYS or name in names or name.startswith(_ALWAYS_PREFIXES)
     }
     return kept | settings
+
+
+def ending_with_parent(command: Sequence[str], signal: str = "TERM") -> list[str]:
+    """Return the command under util-linux's setpriv: the kernel sends it a signal when the thread
+    that started it ends, also by kill -9 or while it is being started. Unchanged without setpriv.
+    """
+    program = shutil.which("setpriv")
+    return [program, "--pdeathsig", signal, *command] if program else list(command)

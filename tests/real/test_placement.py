@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -36,6 +37,8 @@ pytestmark = [
         find("osdmaptool") is None, reason="no osdmaptool: NO placement is computed here"
     ),
 ]
+# Only against a test that hangs: nothing here is quick or slow.
+HANGS_S = 600.0
 Process = Callable[..., Ended]
 Sets = dict[str, tuple[list[int], int]]
 
@@ -208,22 +211,49 @@ def test_a_stopped_command_leaves_no_file_and_no_program(
     scratch.mkdir()
     bin_folder.mkdir()
     tool = bin_folder / "osdmaptool"
-    tool.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 300\n")
+    tool.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 100000\n")
     tool.chmod(0o755)
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
     child = started("pools", "placement", "--map", RECORDED / "plain.osdmap")
     pid = tmp_path / "pid"
-    wait_for(lambda: pid.exists() and pid.read_text().strip() != "", 60)
+    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), HANGS_S)
+    program = os.pidfd_open(int(pid.read_text()))
     (folder,) = scratch.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     child.send_signal(number)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=HANGS_S)
     assert child.returncode == 130
     assert "error[interrupted]" in err
     assert list(scratch.iterdir()) == []
-    # Whoever adopts the killed program takes its exit status when it comes to it.
-    wait_for(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists(), 30)
+    # The end itself: the process that adopts the program takes its exit status at any time later.
+    assert select.select([program], [], [], HANGS_S)[0]
+    os.close(program)
+
+
+def test_a_command_that_is_stopped_while_it_starts_a_program_leaves_none(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """osdmaptool itself sends the signal: Leadline has not returned from its start by then."""
+    programs, pid = tmp_path / "bin", tmp_path / "pid"
+    programs.mkdir()
+    tool = programs / "osdmaptool"
+    tool.write_text(f"#!/bin/sh\nkill -TERM $PPID\necho $$ >{pid}\nexec sleep 100000\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    child = started("pools", "placement", "--map", RECORDED / "plain.osdmap")
+    _, err = child.communicate(timeout=HANGS_S)
+    assert child.returncode == 130
+    assert "error[interrupted]" in err
+    # The program may have ended before it wrote its id.
+    number = pid.read_text().strip() if pid.exists() else ""
+    try:
+        program = os.pidfd_open(int(number)) if number else None
+    except ProcessLookupError:
+        return
+    if program is not None:
+        assert select.select([program], [], [], HANGS_S)[0]
+        os.close(program)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from leadline.environment import CEPH, child_environment
+from leadline.environment import CEPH, child_environment, ending_with_parent
 from leadline.errors import ErrorKind, LeadlineError
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Progress
@@ -49,16 +49,6 @@ class Ended:
     wall_s: float
     cpu_s: float
     pid: int
-
-
-def ending_with_parent(command: Sequence[str]) -> list[str]:
-    """The command under util-linux's setpriv, so that kill -9 of Leadline leaves no load behind.
-
-    The kernel then sends SIGTERM, at which fio stops its workers too; SIGKILL would reach fio
-    alone. Unchanged where setpriv is missing.
-    """
-    program = shutil.which("setpriv")
-    return [program, "--pdeathsig", "TERM", *command] if program else list(command)
 
 
 def end_abandoned(staging: Path) -> None:
@@ -103,6 +93,7 @@ def supervise(
     began = time.monotonic()
     with stderr.open("wb") as errors_to:
         process = subprocess.Popen(
+            # At SIGTERM fio stops its workers, too; SIGKILL would reach fio alone.
             ending_with_parent(command),
             cwd=cwd,
             stdin=subprocess.DEVNULL,

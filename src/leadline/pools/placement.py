@@ -9,6 +9,7 @@ forecast is that both together give osdmaptool's answer for the map as it is, PG
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadline import errors, files
-from leadline.environment import CEPH, child_environment
+from leadline.environment import CEPH, child_environment, ending_with_parent
 from leadline.errors import LeadlineError
 from leadline.formats.ceph.pg_maps import parse_crush_mappings, parse_mapped_pgs
 from leadline.inventory.ceph.crush_tree import (
@@ -164,10 +165,14 @@ def _words(osd: NewOsd) -> tuple[str, str]:
 
 
 def _run(program: str, *words: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        fact = f"there is no {program!r} on this machine"
+        raise LeadlineError(errors.CEPH_MISSING, fact, hint=_INSTALL)
     try:
-        # It kills the program if this one is stopped.
+        # A signal that arrives while the program is being started leaves it running.
         done = subprocess.run(
-            (program, *words),
+            ending_with_parent((path, *words), "KILL"),
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -175,10 +180,6 @@ def _run(program: str, *words: str) -> str:
             stdin=subprocess.DEVNULL,
             env=child_environment(*CEPH, LC_ALL="C"),
         )
-    except FileNotFoundError as error:
-        raise LeadlineError(
-            errors.CEPH_MISSING, f"there is no {program!r} on this machine", hint=_INSTALL
-        ) from error
     except subprocess.TimeoutExpired as error:
         raise LeadlineError(
             errors.CEPH_FAILED, f"{program} gives no answer within {_TOOL_S:g} s"

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Self
 
-from leadline.engines.process import ending_with_parent
-from leadline.environment import CEPH, child_environment
+from leadline.environment import CEPH, child_environment, ending_with_parent
 
 POLL_S = 0.02
 # A server waits for its children about once a second.

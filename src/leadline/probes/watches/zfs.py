@@ -13,7 +13,6 @@ behind.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from typing import IO, Final
 
 from leadline.archive import layout
 from leadline.connect import programs
-from leadline.environment import child_environment
+from leadline.environment import child_environment, ending_with_parent
 from leadline.probes.watches.base import Line, SamplingWatch
 
 _KSTATS: Final = Path("/proc/spl/kstat/zfs")
@@ -119,20 +118,13 @@ def _zpool() -> str:
 def _print_into(stream: IO[bytes], command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a program whose output goes to a stream. Raises OSError."""
     return subprocess.Popen(
-        _ending_with_parent(command),
+        ending_with_parent(command, "KILL"),
         stdin=subprocess.DEVNULL,
         stdout=stream,
         stderr=subprocess.DEVNULL,
         env=child_environment(LC_ALL="C"),
         start_new_session=True,  # Ctrl-C on the terminal reaches only Leadline
     )
-
-
-def _ending_with_parent(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command under util-linux's setpriv, which ends with its parent, the starting
-    thread: after kill -9 of Leadline no program may print forever."""
-    path = shutil.which("setpriv")
-    return (path, "--pdeathsig", "KILL", *command) if path else tuple(command)
 
 
 def read_answer(command: Sequence[str], bound_s: float = _ANSWER_S) -> str:
