@@ -5,6 +5,9 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin:$(HOME)/.local/bin
 # compiles all of its modules again: half of the processor time of `leadline --help`.
 unexport PYTHONDONTWRITEBYTECODE
 
+# With the tools of development, which `make setup` does not install.
+DEV = uv run --frozen --group dev
+
 .PHONY: help demo test test-code test-quick-real test-thorough test-slow test-ceph test-kubernetes test-deep setup check format bench audit-bench fuzz release clean
 
 help:
@@ -36,7 +39,7 @@ test:
 # Processes that each collect their own part of the tests: the workers of pytest-xdist all collect all of
 # them, and all rewrite the assertions of every file of a fresh clone. The first two compute. The others
 # mostly wait, for programs and the browser.
-CODE = uv run --frozen pytest -m "not slow and not thorough"
+CODE = $(DEV) pytest -m "not slow and not thorough"
 WAITING = tests/unit/engines tests/unit/runner tests/unit/connect tests/unit/probes
 
 test-code:
@@ -51,7 +54,7 @@ SLOW = $(sort $(shell grep -rl 'mark\.slow' --include='test_*.py' tests))
 
 test-thorough:
 	@scripts/setup.sh test
-	uv run --frozen pytest -n 2 --dist loadfile -m "thorough and not deep" $(THOROUGH)
+	$(DEV) pytest -n 2 --dist loadfile -m "thorough and not deep" $(THOROUGH)
 
 # Those that need no cluster. The other slow tests are those of `test-ceph`.
 WITHOUT_CLUSTER = $(filter tests/contract/% tests/unit/% $(patsubst %,tests/docs/test_%.py,guides forecast_errors) \
@@ -72,22 +75,22 @@ test-kubernetes:
 	scripts/test-real.sh -n 3 --dist loadfile --no-loadscope-reorder -m "not deep" tests/kubernetes
 
 check:
-	uv run --frozen ruff check .
-	uv run --frozen ruff format --check .
-	uv run --frozen mypy --explicit-package-bases src/leadline tests/real tests/kubernetes benchmarks
-	uv run --frozen lint-imports
-	uv run --frozen vulture src scripts/vulture_whitelist.py
+	$(DEV) ruff check .
+	$(DEV) ruff format --check .
+	$(DEV) mypy --explicit-package-bases src/leadline tests/real tests/kubernetes benchmarks
+	$(DEV) lint-imports
+	$(DEV) vulture src scripts/vulture_whitelist.py
 
 test-deep:
 	@scripts/setup.sh test
-	uv run --frozen pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
-	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 uv run --frozen pytest -s --hypothesis-profile=seeking -m thorough $(THOROUGH)
-	uv run --frozen pytest -m "deep and not thorough" tests/real
-	LEADLINE_SETTING_KILLS=100 uv run --frozen pytest -s tests/real/test_settings.py -k kill_9
+	$(DEV) pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
+	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 $(DEV) pytest -s --hypothesis-profile=seeking -m thorough $(THOROUGH)
+	$(DEV) pytest -m "deep and not thorough" tests/real
+	LEADLINE_SETTING_KILLS=100 $(DEV) pytest -s tests/real/test_settings.py -k kill_9
 	@scripts/kubernetes-parts.sh guest
-	uv run --frozen pytest -m deep tests/kubernetes
+	$(DEV) pytest -m deep tests/kubernetes
 	@scripts/guest-parts.sh
-	uv run --frozen pytest -m deep tests/guest
+	$(DEV) pytest -m deep tests/guest
 	@scripts/bare-machine.sh
 
 bench:
@@ -112,8 +115,8 @@ release:
 	@scripts/release.sh dist
 
 format:
-	uv run --frozen ruff check --fix .
-	uv run --frozen ruff format .
+	$(DEV) ruff check --fix .
+	$(DEV) ruff format .
 
 clean:
 	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the requirements of this checkout: system packages by apt, uv by pip, the Python environment by uv.
-# Usage: scripts/setup.sh run|test     (test adds a browser)
+# Usage: scripts/setup.sh run|test     (test adds a browser, and the packages of development)
 # Installs by package name only, and only missing packages. Prints nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -176,7 +176,10 @@ make_environment() {
     # Use the certificates of the system, because a company network may have its own. The second name is
     # for an older uv.
     export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
-    UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode --python "${python:-python3}" ||
+    # A developer who calls `make demo` keeps the packages of development.
+    if [ "$purpose" = test ]; then packages=(--group dev); else packages=(--inexact); fi
+    UV_PYTHON_DOWNLOADS=never "$uv" sync --frozen --quiet --compile-bytecode "${packages[@]}" \
+        --python "${python:-python3}" ||
         fail "the Python environment cannot be created" "run '$uv sync --frozen' and read its output"
     # uv compiles packages only; processes that start at the same time would each compile these.
     "${python:-python3}" -m compileall -q src

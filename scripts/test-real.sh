@@ -12,7 +12,7 @@ trap 'rm -rf "$cache"' EXIT
 
 run() {
     status=0
-    uv run --frozen pytest -o cache_dir="$cache" "$@" || status=$?
+    uv run --frozen --group dev pytest -o cache_dir="$cache" "$@" || status=$?
 }
 
 run "$@"
