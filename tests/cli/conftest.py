@@ -15,6 +15,7 @@ import pytest
 from leadline.engines.replay import ReplayEngine
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Execution, Job, Progress
+from leadline.units import round_significant
 from tests.conftest import RECORDED, Said
 
 Leadline = Callable[..., Said]
@@ -53,6 +54,15 @@ def answer(said: Said) -> Any:
     assert said.status == 0, said.err
     assert said.err == ""
     return json.loads(said.out)
+
+
+def as_written(value: Any) -> Any:
+    """A value of the Python interface, which keeps every digit, as an answer in JSON has it."""
+    if isinstance(value, float):
+        return round_significant(value)
+    if isinstance(value, dict):
+        return {key: as_written(member) for key, member in value.items()}
+    return [as_written(member) for member in value] if isinstance(value, list) else value
 
 
 def rows(

@@ -270,8 +270,8 @@ def archive_with(
     made = make_run(runs, run_id=run_id)
     clusters = tuple(Cluster(name=name, ceph_conf=f"/{name}") for name in systems)
     plan = made.plan.model_copy(update={"clusters": clusters})
-    layout.write_durably(made.path / layout.PLAN, layout.encode(plan))
     writer = RunWriter.reopen(made.path, session=SESSION)
+    writer.extend(plan)
     for name, dumps in systems.items():
         writer.write_system("start", name, dumps)
         writer.write_system("end", name, dumps)

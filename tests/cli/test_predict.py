@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from leadline.archive import layout
 from leadline.archive.records import RunStatus
 from leadline.archive.writer import RunWriter
 from leadline.plan.models import Cluster
@@ -310,8 +309,8 @@ def test_an_inventory_without_the_pools_of_the_run(
 def test_the_inventory_of_another_cluster(leadline: Leadline, tmp_path: Path) -> None:
     made = make_run(tmp_path / "runs")
     plan = made.plan.model_copy(update={"clusters": (Cluster(name="c", ceph_conf="/c"),)})
-    layout.write_durably(made.path / layout.PLAN, layout.encode(plan))
     writer = RunWriter.reopen(made.path, session=SESSION)
+    writer.extend(plan)
     single = RECORDED.parent / "ceph-single-az"
     dumps = {path.name: path.read_bytes() for path in single.glob("*.json")}
     writer.write_system("start", "c", dumps)

@@ -12,7 +12,7 @@ import leadline as package
 from leadline.archive.runs import list_runs
 from leadline.errors import LeadlineError
 from leadline.metrics import IO_METRICS
-from tests.cli.conftest import Leadline
+from tests.cli.conftest import Leadline, as_written
 from tests.conftest import Said
 
 COLUMNS = {
@@ -79,7 +79,7 @@ def test_it_is_what_the_command_line_shows(path: Path, leadline: Leadline) -> No
         for row in shown["measurements"]
         for value in row["values"]
     }
-    for row in run.measurements().to_pylist():
+    for row in as_written(run.measurements().to_pylist()):
         assert told[row["trial"], row["op"], row["metric"]] == row["value"]
 
 

@@ -14,7 +14,7 @@ from markupsafe import escape
 
 import leadline as package
 from leadline.errors import LeadlineError
-from tests.cli.conftest import Leadline
+from tests.cli.conftest import Leadline, as_written
 from tests.conftest import ROOT, Said
 
 STUDY = ROOT / "tests" / "recorded" / "imports" / "table" / "multizone-vs-singlezone.csv"
@@ -35,7 +35,7 @@ def test_compare_says_what_the_command_line_says(leadline: Leadline) -> None:
     counts = {key.replace(" ", "_"): count for key, count in comparison.counts().items()}
     assert counts == {key: said["summary"][key] for key in counts}
     assert len(counts) == 5
-    rows = comparison.cells().to_pylist()
+    rows = as_written(comparison.cells().to_pylist())
     assert len(rows) == len(said["cells"]) > 30
     for row, cell in zip(rows, said["cells"], strict=True):
         low, high = row.pop("low"), row.pop("high")
@@ -84,7 +84,7 @@ def test_targets_of_one_run_stand_against_each_other() -> None:
 def test_rank_says_what_the_command_line_says(leadline: Leadline) -> None:
     said = json.loads(leadline("rank", OTHER, "--format", "json").out)
     ranking = package.rank(OTHER)
-    rows = ranking.targets().to_pylist()
+    rows = as_written(ranking.targets().to_pylist())
     assert [row["target"] for row in rows] == [tier["target"] for tier in said["tiers"]]
     for row, tier in zip(rows, said["tiers"], strict=True):
         assert (row["rank"], row["score"], row["missing"]) == (

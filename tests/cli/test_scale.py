@@ -12,7 +12,7 @@ import pytest
 
 import leadline as package
 from leadline.errors import LeadlineError
-from tests.cli.conftest import Leadline, answer, refused, rows
+from tests.cli.conftest import Leadline, answer, as_written, refused, rows
 from tests.conftest import RECORDED
 
 # Throughput of one system that saturates near 4,000 IOPS.
@@ -223,12 +223,12 @@ def test_notebooks_get_what_the_command_line_says(
     imported(*rows("three", SATURATING), *rows("five", SATURATING, times=1.6))
     said = answer(leadline("scale", "study-three", "study-five", "--format", "json"))
     scaling = package.scale("study-three", package.open_run("study-five"))
-    levels = scaling.levels().to_pylist()
+    levels = as_written(scaling.levels().to_pylist())
     points = [point for curve in said["curves"] for point in curve["points"]]
     assert [(one["load"], one["iops"]) for one in levels] == [
         (one["load"], one["iops"]) for one in points
     ]
-    ratios = [one["ratio"] for one in scaling.speedups().to_pylist()]
+    ratios = as_written([one["ratio"] for one in scaling.speedups().to_pylist()])
     assert ratios == [one["ratio"] for one in said["speedups"][0]["levels"]]
     assert package.scale("study-three", latency_limit="mean<3ms").answer.limit == "mean<3 ms"
     with pytest.raises(LeadlineError, match="between 0 and 1"):

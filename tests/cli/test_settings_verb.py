@@ -11,7 +11,7 @@ import pytest
 import leadline as package
 from leadline.archive.reader import Run
 from leadline.errors import LeadlineError
-from tests.cli.conftest import Leadline, answer, refused
+from tests.cli.conftest import Leadline, answer, as_written, refused
 from tests.golden.archive_builder import make_run, plan_with_settings, small_plan
 
 
@@ -79,7 +79,7 @@ def test_python_has_the_answer_as_tables(
     printed = answer(leadline("settings", run.id, "--format", "json"))
     assert repr(study) == f"<{printed['headline']}>"
     assert printed["headline"] in study._repr_html_()
-    states = study.states().to_pylist()
+    states = as_written(study.states().to_pylist())
     assert [row["state"] for row in states] == ["mode=same", "mode=other"]
     for row, state in zip(states, printed["states"], strict=True):
         assert row["rate_ratio"] == state["rate"]["ratio"]
@@ -88,7 +88,9 @@ def test_python_has_the_answer_as_tables(
         assert row["objections"] == state["objections"]
         assert row["storage_memory_ratio"] is None
     cells = [cell for state in printed["states"] for cell in state["cells"]]
-    assert [row["value"] for row in study.cells().to_pylist()] == [cell["value"] for cell in cells]
+    assert as_written([row["value"] for row in study.cells().to_pylist()]) == [
+        cell["value"] for cell in cells
+    ]
     with pytest.raises(LeadlineError, match="between 0 and 1"):
         package.study_settings(run.id, band=2)
 
