@@ -84,7 +84,7 @@ check:
 test-deep:
 	@scripts/setup.sh test
 	$(DEV) pytest -q -n 2 --hypothesis-profile=seeking -m "hypothesis and not thorough" tests/unit
-	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 $(DEV) pytest -s --hypothesis-profile=seeking -m thorough $(THOROUGH)
+	LEADLINE_KILLS=1000 LEADLINE_CUTS=200 LEADLINE_BYTE_STEP=1 LEADLINE_FUZZ_SECONDS=600 $(DEV) pytest -s --hypothesis-profile=seeking -m thorough $(THOROUGH)
 	$(DEV) pytest -m "deep and not thorough" tests/real
 	LEADLINE_SETTING_KILLS=100 $(DEV) pytest -s tests/real/test_settings.py -k kill_9
 	@scripts/kubernetes-parts.sh guest

@@ -166,3 +166,7 @@ _no_parent  # pydantic
 _has_keys  # pydantic
 _placeholders  # pydantic
 host_file  # a key of a setting, read by its name
+
+# Of records of an archive.
+salt  # makes the digest of a line of `undo.jsonl` say nothing of its content
+setting_changes  # what a run did to systems, without secrets: read by the tests of real systems
