@@ -21,7 +21,9 @@ from leadline.archive.records import Created, Manifest, RunStatus
 from leadline.archive.runs import list_runs
 from leadline.archive.scrub import renew_digests
 from leadline.archive.verify import check_intact, verify
+from leadline.archive.writer import RunWriter
 from leadline.cli.main import main
+from leadline.cli.options import this_session
 from leadline.engines.replay import ReplayEngine
 from leadline.plan.models import Plan
 from tests.cli.conftest import ERROR, Leadline
@@ -196,6 +198,34 @@ def test_what_restores_is_kept_as_it_is_for_its_user_alone(
     assert not (run.path / layout.UNDO).exists()
     assert verify(Run(run.path)).ok
     assert not any(SECRET in path.read_text() for path in run.path.rglob("*") if path.is_file())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("sealed", [False, True])
+def test_another_user_reads_and_verifies_an_archive_without_what_undoes_it(
+    killed: Killed, value: Path, tmp_path: Path, sealed: bool
+) -> None:
+    run = killed(own=setting("command", value, f"password={SECRET}"))
+    if sealed:
+        writer = RunWriter.reopen(run.path, session=this_session())
+        writer.seal(RunStatus.INTERRUPTED, ended_at="2026-11-28T00:00:00+00:00")
+        writer.close()
+        assert layout.UNDO in Run(run.path).manifest.files
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setegid(65534)
+            os.seteuid(65534)
+            problems = verify(Run(run.path)).problems
+            unseen = Run(run.path).whole_plan == Run(run.path).plan
+            status = 0 if unseen and {one.path for one in problems} == {layout.MANIFEST} else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_another_home_says_what_it_does_not_restore(

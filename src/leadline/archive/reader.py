@@ -400,11 +400,15 @@ class Run:
         return recorded or (self.path / layout.DIGESTS).exists()
 
     def _journal(self, name: str) -> Journal:
-        """Read a journal; one that is not there has no lines."""
+        """Read a journal; one that is not there has no lines, as one for another user alone."""
         path = self.path / name
         try:
             content = read_content(path)
         except FileNotFoundError:
+            return Journal((), ())
+        except PermissionError as error:
+            if name != layout.UNDO:
+                raise unreadable(error, path) from error
             return Journal((), ())
         except OSError as error:
             raise unreadable(error, path) from error

@@ -65,7 +65,11 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         manifest = run.manifest
     except LeadlineError as error:
         return Verification(files=1, numbers=0, problems=(_problem(layout.MANIFEST, error),))
-    checked = _check_digests(run, problems)
+    checked = 0
+    try:
+        checked = _check_digests(run, problems)
+    except LeadlineError as error:
+        problems.append(_problem(layout.MANIFEST, error))
     if run.cleaning_unsealed:
         message = "leftovers were being removed; `leadline clean` finishes that"
         problems.append(Discrepancy(path=layout.CREATED, message=message))
@@ -238,6 +242,8 @@ def _problem(path: str, error: LeadlineError) -> Discrepancy:
 def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Discrepancy]) -> int:
     folders = _Folders(root)
     for name, expected in digests.items():
+        if name == layout.UNDO and _is_for_another_user(root / name):
+            continue
         try:
             fault = _fault(folders, name, expected)
         except (OSError, ValueError) as error:  # a name that no file can have, among others
@@ -245,6 +251,14 @@ def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Disc
         if fault:
             problems.append(Discrepancy(path=name, message=fault))
     return len(digests)
+
+
+def _is_for_another_user(path: Path) -> bool:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False
 
 
 class _Folders:
