@@ -22,6 +22,8 @@ from leadline.files import sync_folder
 
 Entry = TypeVar("Entry", bound=BaseModel)
 
+# A line that only vouches for what is before it.
+_VOUCHED = b'{"vouched":true}'
 _SEALED = re.compile(rb',"seal":"([0-9a-f]{64})"\}\Z')
 
 
@@ -86,7 +88,7 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
             unproven.clear()
         elif not (unsealed and is_object):
             unproven.append(DamagedLine(number=number, reason="its seal does not hold"))
-        if is_object:
+        if is_object and _without_seal(line) != _VOUCHED:
             lines.append(Line(number, _without_seal(line)))
         hashed.update(line + b"\n")
     length = _object_length(rest)
@@ -141,9 +143,16 @@ class JournalFile:
 
     def append(self, entry: BaseModel) -> None:
         """Write a record with its seal. Raises OSError."""
+        self._append(entry.model_dump_json(by_alias=True).encode())
+
+    def vouch(self) -> None:
+        """Seal the lines of an earlier version, which have no seals. Raises OSError."""
+        self._append(_VOUCHED)
+
+    def _append(self, content: bytes) -> None:
         if self._torn:  # by a power cut or a full disk
             self._write(b"\n")
-        line = entry.model_dump_json(by_alias=True).encode().removesuffix(b"}")
+        line = content.removesuffix(b"}")
         self._write(line + b',"seal":"' + _seal_of(self._hashed, line) + b'"}\n')
         os.fsync(self._handle)
         self.lines += 1

@@ -194,8 +194,18 @@ def _folded(written: Iterable[WrittenFiles]) -> dict[str, FileDigest]:
 
 def news_of(run: Run) -> WrittenFiles:
     """Return what the journal of digests lacks before an archive goes on: the digests of its
-    manifest, and what a killed session announced and did not write."""
+    manifest, and what a killed session announced and did not write. Of a killed run of a version
+    before 0.3, which recorded none, the digests of what is there.
+
+    Raises OSError and LeadlineError(`archive-damaged`).
+    """
     base, recorded = base_digests(run), _folded(run.written)
+    if not run.journaled and not base:
+        base = {
+            name: layout.digest_file(run.path / name)
+            for name in layout.content_files(run.path)
+            if name not in RENEWED
+        }
     files = {name: digest for name, digest in base.items() if recorded.get(name) != digest}
     return WrittenFiles(files=files, absent=tuple(sorted(recorded.keys() - base.keys())))
 

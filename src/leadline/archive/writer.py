@@ -121,11 +121,13 @@ class RunWriter:
                 for temporary in path.rglob(layout.TEMPORARY.format("*")):
                     temporary.unlink(missing_ok=True)
                 writer = cls(path, lock, manifest)
-                news = news_of(run)
+                journaled, news = run.journaled, news_of(run)
                 if news.files or news.absent:
                     writer._note_written(news)
                 for name in layout.JOURNALS if run.plan.settings else (layout.CREATED,):
-                    writer._journal(name)
+                    journal = writer._journal(name)
+                    if journal.lines and not journaled:
+                        journal.vouch()
             except BaseException:
                 os.close(lock)
                 raise

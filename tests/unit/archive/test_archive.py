@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from leadline.archive import layout
+from leadline.archive.journal import parse_journal
 from leadline.archive.reader import Run
 from leadline.archive.records import Created, RunStatus, Session, TrialStatus, WrittenFiles
 from leadline.archive.runs import BEFORE_NAME, find_run, list_runs, new_id
@@ -381,6 +383,52 @@ def test_a_kill_between_a_digest_and_its_file_is_no_damage(tmp_path: Path) -> No
     writer.close()
     assert verify(Run(path)).ok
     assert Run(path).complete
+
+
+def test_a_killed_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    """Version 0.2 recorded no digests, and its journals had no seals."""
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    run_until_killed(target, path, "TrialStarted", 5)
+    (path / layout.DIGESTS).unlink()
+    journal = path / layout.CREATED
+    entries = [entry for _, entry in parse_journal(journal.read_bytes()).entries(Created)]
+    lines = [entry.model_dump_json().encode() + b"\n" for entry in entries]
+    # It lies on another target, so that this session does not make and remove it.
+    gone = Created(target="a", path="/x", token="0" * 16)
+    removed = gone.model_copy(update={"removed": True})
+    lines += [entry.model_dump_json().encode() + b"\n" for entry in (gone, removed)]
+    journal.write_bytes(b"".join(lines))
+    manifest = Run(path).manifest.model_copy(update={"journaled": False})
+    (path / layout.MANIFEST).write_bytes(layout.encode(manifest))
+    run = Run(path)
+    assert not run.journaled
+    assert check_intact(run) == ()
+    left = run.left_behind
+    assert len(left) == 1
+    writer = RunWriter.reopen(path, session=SESSION)
+    assert check_intact(Run(path)) == ()
+    assert Run(path).left_behind == left
+    replay(writer, run.to_do())
+    writer.close()
+    assert Run(path).complete
+    assert verify(Run(path)).problems == ()
+
+
+def test_what_undoes_a_drill_keeps_its_secret(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    path = tmp_path / "run"
+    writer = new_writer(path, make_plan(tmp_path / "target"))
+    event = {"event": {"command": {"begin": "true", "end": "ctl --password=hunter2 up"}}}
+    entry = Created(target="", path="drill:x", token=json.dumps(event))
+    writer.note_created(entry)
+    assert Run(path).left_behind == (entry,)
+    assert b"hunter2" not in (path / layout.CREATED).read_bytes()
+    assert (path / layout.UNDO).stat().st_mode & 0o777 == 0o600
+    assert check_intact(Run(path)) == ()
+    writer.note_removed(entry)
+    assert Run(path).left_behind == ()
+    writer.close()
 
 
 def test_to_do_is_what_lacks_a_result(tmp_path: Path, run: Run) -> None:
