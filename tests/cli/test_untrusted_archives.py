@@ -267,7 +267,7 @@ def test_every_damaged_byte_of_a_journal_is_reported_and_nothing_is_forgotten(
             refused = leadline("clean")
             assert refused.status == 4, f"byte {at} of {name}: {refused.out}"
             line = content[:at].count(b"\n") + 1
-            assert f"{name}: line {line}: " in refused.err
+            assert f"{name}: line {line} is not as it was written" in refused.err
             assert "did not" in refused.err
             assert "nothing was left behind" not in refused.out
             assert folder.exists()

@@ -27,14 +27,6 @@ _VOUCHED = b'{"vouched":true}'
 _SEALED = re.compile(rb',"seal":"([0-9a-f]{64})"\}\Z')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DamagedLine:
-    """A line that is not as it was written; numbers begin at 1."""
-
-    number: int
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of a journal without its seal; numbers begin at 1."""
@@ -45,11 +37,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The lines of a journal, and which of its lines are damaged. An unfinished last line is left
-    out: what it announces was not done."""
+    """The lines of a journal, and the numbers of those that are not as they were written. An
+    unfinished last line is left out: what it announces was not done."""
 
     lines: tuple[Line, ...]
-    damaged: tuple[DamagedLine, ...]
+    damaged: tuple[int, ...]
 
     def entries(self, model: type[Entry]) -> Iterator[tuple[int, Entry]]:
         """Yield the number and the record of every line that can be read, damaged or not."""
@@ -57,15 +49,11 @@ class Journal:
             with suppress(ValidationError):
                 yield line.number, model.model_validate_json(line.content)
 
-    def faults(self, model: type[BaseModel]) -> tuple[DamagedLine, ...]:
-        """List the damaged lines and those that are no record of `model`, in their order."""
+    def faults(self, model: type[BaseModel]) -> tuple[int, ...]:
+        """Return the numbers of the damaged lines and of those that are no record of `model`."""
         readable = {number for number, _ in self.entries(model)}
-        faults = {line.number: line for line in self.damaged}
-        for line in self.lines:
-            if line.number not in readable:
-                unreadable = DamagedLine(number=line.number, reason="it is no record of a journal")
-                faults.setdefault(line.number, unreadable)
-        return tuple(faults[number] for number in sorted(faults))
+        unreadable = {line.number for line in self.lines} - readable
+        return tuple(sorted(unreadable.union(self.damaged)))
 
 
 def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
@@ -77,7 +65,7 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
     """
     *complete, rest = content.split(b"\n")
     lines: list[Line] = []
-    unproven: list[DamagedLine] = []  # no later seal vouches for them so far
+    unproven: list[int] = []  # no later seal vouches for them so far
     hashed = hashlib.sha256()
     for number, line in enumerate(complete, start=1):
         seal = _SEALED.search(line)
@@ -87,7 +75,7 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
         if seal is not None and _seal_of(hashed, line[: seal.start()]) == seal[1]:
             unproven.clear()
         elif not (unsealed and is_object):
-            unproven.append(DamagedLine(number=number, reason="its seal does not hold"))
+            unproven.append(number)
         if is_object and _without_seal(line) != _VOUCHED:
             lines.append(Line(number, _without_seal(line)))
         hashed.update(line + b"\n")
@@ -97,7 +85,7 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
         seal = _SEALED.search(whole)
         holds = seal is not None and _seal_of(hashed, whole[: seal.start()]) == seal[1]
         if length < len(rest) or not (holds or unsealed):
-            unproven.append(DamagedLine(number=number, reason="its end is damaged"))
+            unproven.append(number)
         lines.append(Line(number, _without_seal(whole)))
     return Journal(tuple(lines), tuple(unproven))
 

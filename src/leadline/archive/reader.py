@@ -47,6 +47,7 @@ from leadline.inventory.redaction import redact_document
 from leadline.metrics import Measurement
 from leadline.plan.models import Plan
 from leadline.plan.models import Trial as PlannedTrial
+from leadline.text import count_text
 
 if TYPE_CHECKING:
     from leadline.inventory.ceph.model import CephInventory
@@ -415,11 +416,14 @@ class Run:
         return parse_journal(content, unsealed=not self.journaled)
 
     def journal_faults(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each journal of things to undo that is not as it was written, and why.
+        """Yield the name of each journal that is not as it was written, and where it differs.
         Raises LeadlineError(`archive-damaged`)."""
         for name, model in _JOURNALS.items():
-            for fault in self._journal(name).faults(model):
-                yield name, f"line {fault.number}: {fault.reason}"
+            faults = self._journal(name).faults(model)
+            if faults:
+                later = f", and {count_text(len(faults) - 1, 'line')} after it cannot be verified"
+                more = later if len(faults) > 1 else ""
+                yield name, f"line {faults[0]} is not as it was written{more}"
 
     @property
     def written(self) -> tuple[WrittenFiles, ...]:

@@ -116,7 +116,7 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
         for run in selected:
             remove_abandoned_lock(run.path)
     problems: list[str] = []
-    clean = True
+    clean, hint = True, _MENDED
     for run in selected:
         left = _left_by(run)
         if not (left or run.cleaning_unsealed or any(run.journal_faults())):
@@ -135,6 +135,7 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
         except LeadlineError as error:
             if error.kind is not errors.ARCHIVE_DAMAGED:
                 raise
+            hint = _DAMAGED
             problems += [f"{run.id}: did not {change}" for change in left]
             problems += [f"{run.id}: {line}" for line in (error.fact, *error.context)]
             continue
@@ -143,7 +144,7 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
         problems += [f"{run.id}: {sentence}" for sentence in remaining]
     if clean:
         echo_line("nothing was left behind")
-    _raise_if_any(problems)
+    _raise_if_any(problems, hint)
     if newer is not None:
         raise newer
 
@@ -197,12 +198,19 @@ def _clean_cluster(choice: CleanOptions, *, dry_run: bool) -> None:
             _raise_if_any(problems)
 
 
-def _raise_if_any(problems: Sequence[str]) -> None:
+_MENDED = "the same command tries again when that is mended; all else is done"
+_DAMAGED = (
+    "look at what is listed and undo it by hand, then move the damaged archive elsewhere; all else "
+    "is done"
+)
+
+
+def _raise_if_any(problems: Sequence[str], hint: str = _MENDED) -> None:
     """Raise LeadlineError(`left-behind`) for what could not be removed."""
     if problems:
         raise LeadlineError(
             errors.LEFT_BEHIND,
             "not everything that was left behind could be removed or restored",
             context=problems,
-            hint="the same command tries again when that is mended; all else is done",
+            hint=hint,
         )

@@ -30,7 +30,7 @@ def read(content: bytes, *, unsealed: bool = False) -> tuple[tuple[Created, ...]
     """The records, and the numbers of the damaged lines."""
     journal = parse_journal(content, unsealed=unsealed)
     entries = tuple(entry for _, entry in journal.entries(Created))
-    return entries, tuple(line.number for line in journal.faults(Created))
+    return entries, journal.faults(Created)
 
 
 def test_what_was_written_is_read(path: Path) -> None:
