@@ -130,6 +130,12 @@ SETTING_NOT_CONSENTED = _kind(
     Exit.WRONG_REQUEST,
     "A setting may restart daemons, and `--restart-daemons` does not name it.",
 )
+ARCHIVE_NOT_CONSENTED = _kind(
+    "archive-not-consented",
+    Exit.WRONG_REQUEST,
+    "An archived plan runs commands, writes files or sends a token, and `--allow-archived` does "
+    "not name it.",
+)
 SETTING_NOT_APPLIED = _kind(
     "setting-not-applied",
     Exit.SYSTEM_FAILED,

@@ -599,7 +599,7 @@ def test_the_sandbox_without_a_mutation_is_cleaned_and_resumed(
     status, output = in_child(template, ["clean", str(archive), *place])
     assert status == 0, output
     if name != "first":
-        consent = ["--allow-setting", "own"] if name == "third" else []
+        consent = ["--allow-archived", "own"] if name == "third" else []
         resumed = ["run", "--resume", str(archive), *consent, *replay(template)]
         status, output = in_child(template, resumed)
         assert status in (0, 1), output

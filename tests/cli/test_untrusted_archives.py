@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -165,15 +166,56 @@ def test_a_resumed_plan_needs_consent_to_its_commands_and_files(
     run = killed(own=setting(kind, value))
     refused = resume(leadline, recorded, run)
     assert refused.status == 2
-    assert "error[setting-not-consented]" in refused.err
+    assert "error[archive-not-consented]" in refused.err
     assert str(value) in refused.err
-    assert "--allow-setting own" in refused.err
+    assert "--allow-archived own" in refused.err
     assert value.read_text() != "5\n"
-    done = resume(leadline, recorded, run, "--allow-setting", "own")
+    done = resume(leadline, recorded, run, "--allow-archived", "own")
     assert done.status == 0, done.err
     assert verify(Run(run.path)).ok
     assert value.read_text() == "5\n"
-    assert resume(leadline, recorded, run, "--allow-setting", "other").status == 2
+    assert resume(leadline, recorded, run, "--allow-archived", "other").status == 2
+
+
+def test_an_archived_plan_sends_no_token_without_consent(
+    leadline: Leadline, killed: Killed, recorded: Path, tmp_path: Path
+) -> None:
+    token = tmp_path / "id_rsa"
+    token.write_text("a key of the user")
+    run = killed()
+    limit = {"url": "http://127.0.0.1:9", "token_file": str(token), "name": "x"}
+    limit |= {"query": "up", "above": 1}
+
+    def add_guard(text: str) -> str:
+        return json.dumps({**json.loads(text), "guard": {"prometheus": [limit]}})
+
+    edit_plan(run, add_guard)
+    seal_anew(run.path)
+    refused = resume(leadline, recorded, run)
+    assert refused.status == 2, refused.err
+    assert "error[archive-not-consented]" in refused.err
+    assert "address: http://127.0.0.1:9" in refused.err
+    assert f"--allow-archived {token}" in refused.err
+
+
+def test_clean_by_a_copy_leaves_the_run_in_progress_alone(
+    leadline: Leadline, killed: Killed, target: Path, tmp_path: Path
+) -> None:
+    """A backup of the folder of runs, also of the lock, while the run goes on."""
+    run = killed()
+    (folder,) = target.iterdir()
+    writer = RunWriter.reopen(run.path, session=this_session())
+    copy = tmp_path / "backup" / run.path.name
+    shutil.copytree(run.path, copy)
+    for arguments in (("clean", "--runs", copy.parent), ("run", "--resume", copy)):
+        refused = leadline(*arguments)
+        assert refused.status == 2
+        assert "error[run-not-resumable]" in refused.err
+        assert folder.exists()
+    writer.close()
+    cleaned = leadline("clean", "--runs", copy.parent)
+    assert cleaned.status == 0, cleaned.err
+    assert not folder.exists()
 
 
 def test_what_restores_is_kept_as_it_is_for_its_user_alone(
@@ -191,7 +233,7 @@ def test_what_restores_is_kept_as_it_is_for_its_user_alone(
     cleaned = leadline("clean", run.path)
     assert cleaned.status == 0, cleaned.err
     assert value.read_text() == "5\n"
-    done = resume(leadline, recorded, run, "--allow-setting", "own")
+    done = resume(leadline, recorded, run, "--allow-archived", "own")
     assert done.status == 0, done.err
     assert value.read_text() == "5\n"
     # Nothing is left to undo, and nothing of it is kept.
@@ -309,7 +351,7 @@ def test_a_foreign_plan_without_its_secrets_is_not_resumed(
     run = killed(own=setting("command", value, f"password={SECRET}"))
     assert leadline("clean").status == 0
     (run.path / layout.UNDO).unlink()
-    refused = resume(leadline, recorded, run, "--allow-setting", "own")
+    refused = resume(leadline, recorded, run, "--allow-archived", "own")
     assert refused.status == 2
     assert "lacks a secret" in refused.err
     assert value.read_text() == "5\n"

@@ -6,9 +6,11 @@ it or nothing. The manifest says `running` until the end and receives the digest
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,6 +60,7 @@ class RunWriter:
     def __init__(self, path: Path, lock: int, manifest: Manifest) -> None:
         self.path = path
         self._lock = lock
+        self._alive = _hold(lock)
         self._manifest = manifest
         self._journals: dict[str, JournalFile] = {}
 
@@ -370,6 +373,7 @@ class RunWriter:
             (self.path / layout.LOCK).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
+            os.close(self._alive)
 
     def _write_manifest(self, manifest: Manifest) -> None:
         layout.write_durably(self.path / layout.MANIFEST, layout.encode(manifest))
@@ -400,17 +404,48 @@ def sealed(
 def lock_archive(path: Path) -> int:
     """Lock an archive until the descriptor that is returned is closed.
 
-    Raises LeadlineError(`run-not-resumable`) if another process holds the lock, and OSError.
+    Raises LeadlineError(`run-not-resumable`) if another process holds the lock, or writes the
+    archive of which this one is a copy, and OSError.
     """
     handle = lock_file(path / layout.LOCK)
-    if handle is None:
-        raise LeadlineError(
-            errors.RUN_NOT_RESUMABLE,
-            f"the run {path.name} is being written by another process",
-            context=[str(path)],
-            hint="wait for it to end, or stop it with Ctrl-C where it runs",
-        )
-    return handle
+    if handle is not None and not _is_held(os.pread(handle, _NAME_BYTES, 0)):
+        return handle
+    if handle is not None:
+        os.close(handle)
+    raise LeadlineError(
+        errors.RUN_NOT_RESUMABLE,
+        f"the run {path.name} is being written by another process",
+        context=[str(path) if handle is None else f"{path} is a copy of its archive"],
+        hint="wait for it to end, or stop it with Ctrl-C where it runs",
+    )
+
+
+# A copy of an archive has its lock file, and not its lock. The file names a socket of the process
+# that writes the archive, in the kernel's own namespace, where it ends with the process.
+_NAME_BYTES = 48
+
+
+def _hold(lock: int) -> int:
+    """Name this process in the file of a lock; return the socket that has the name, as a
+    descriptor. Raises OSError."""
+    name = b"leadline-" + secrets.token_hex(16).encode()
+    with socket.socket(socket.AF_UNIX) as alive:
+        alive.bind(b"\0" + name)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, name, 0)
+        return alive.detach()
+
+
+def _is_held(name: bytes) -> bool:
+    """Return whether a process that lives has the name in the file of a lock."""
+    if not name:
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.bind(b"\0" + name)
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def require_no_link(path: Path) -> None:

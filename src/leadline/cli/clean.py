@@ -20,7 +20,7 @@ from leadline.archive.writer import (
     remove_abandoned_lock,
 )
 from leadline.cli.options import (
-    ALLOW_SETTING,
+    ALLOW_ARCHIVED,
     KUBERNETES_OPTIONS,
     KubernetesOptions,
     drill_option,
@@ -49,7 +49,7 @@ from leadline.targets.open import remove_leftovers
 @with_options(*KUBERNETES_OPTIONS)
 @click.option("--namespace", "-n", metavar="NAME", help="With --kubernetes: in this one only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@ALLOW_SETTING
+@ALLOW_ARCHIVED
 @drill_option("Consent to undo a drill on this system: by its command, or its host comes in.")
 def command(runs: Path, dry_run: bool, **given: Any) -> Exit:
     """Remove what a killed run (kill -9, power cut) or a cluster in trouble left on its targets:
@@ -95,7 +95,7 @@ class CleanOptions(KubernetesOptions):
     kubernetes: bool
     namespace: str | None
     allow_drill: tuple[str, ...]
-    allow_setting: tuple[str, ...]
+    allow_archived: tuple[str, ...]
 
     @property
     def run(self) -> str | None:
@@ -130,7 +130,7 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
                 continue
             with RunWriter.tidying(run.path) as writer:
                 done, remaining = remove_leftovers(
-                    run, writer, choice.allow_drill, choice.allow_setting
+                    run, writer, choice.allow_drill, choice.allow_archived
                 )
         except LeadlineError as error:
             if error.kind is not errors.ARCHIVE_DAMAGED:

@@ -216,12 +216,12 @@ def drill_option(text: str) -> Callable[[Command], Command]:
     return click.option("--allow-drill", multiple=True, metavar="SYSTEM", help=text)
 
 
-ALLOW_SETTING = click.option(
-    "--allow-setting",
+ALLOW_ARCHIVED = click.option(
+    "--allow-archived",
     multiple=True,
-    metavar="SETTING",
-    help="Consent to the commands or host files of this setting of an archived plan; must name it "
-    "exactly.",
+    metavar="SETTING|FILE",
+    help="Consent to commands or host files of this setting of an archived plan, or to sending "
+    "this token file; must name it exactly.",
 )
 
 

@@ -21,7 +21,7 @@ from leadline.archive.verify import require_intact
 from leadline.archive.writer import RunWriter, require_no_link
 from leadline.cli.check import describe_changes, describe_groups
 from leadline.cli.options import (
-    ALLOW_SETTING,
+    ALLOW_ARCHIVED,
     drill_option,
     format_option,
     plan_options,
@@ -57,7 +57,7 @@ from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clust
 from leadline.targets.drill import DRILL, check_drills, open_events
 from leadline.targets.leftovers import LAB, require_own_configurations
 from leadline.targets.open import (
-    check_archived_settings,
+    check_archived,
     check_consents,
     check_restarts,
     open_targets,
@@ -101,7 +101,7 @@ _MOST_FAILURES = 4
     metavar="SETTING",
     help="Consent to restarts of daemons by this setting of the plan; must name it exactly.",
 )
-@ALLOW_SETTING
+@ALLOW_ARCHIVED
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -131,7 +131,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
     """
     options = RunOptions(**{field.name: given.pop(field.name) for field in fields(RunOptions)})
     resume, retry_failed = options.resume, options.retry_failed
-    only_resumed = {"--retry-failed": retry_failed, "--allow-setting": options.allow_setting}
+    only_resumed = {"--retry-failed": retry_failed, "--allow-archived": options.allow_archived}
     for option in (option for option, value in only_resumed.items() if value and not resume):
         raise LeadlineError(
             errors.USAGE,
@@ -212,7 +212,7 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
             run = find_run(resume, runs)
             to_do = _to_do(run, retry_failed=retry_failed)
             targets = prepare_targets(loaded, adapters, engines, needed_targets(run, to_do))
-            writer = _reopened(run, targets, session, options.allow_setting)
+            writer = _reopened(run, targets, session, options.allow_archived)
         else:
             targets = prepare_targets(loaded, adapters, engines)
             absent = find_unusable(loaded, targets)
@@ -315,7 +315,7 @@ class RunOptions:
     destroy: tuple[str, ...]
     overwrite: tuple[str, ...]
     restart: tuple[str, ...]
-    allow_setting: tuple[str, ...]
+    allow_archived: tuple[str, ...]
     allow_drill: tuple[str, ...]
     dry_run: bool
     replay: Path | None
@@ -441,7 +441,7 @@ def _archived_plan(run: Run, options: RunOptions) -> Plan:
         )
     require_own_configurations(plan, run.path)
     if not options.dry_run:
-        check_archived_settings(plan, options.allow_setting)
+        check_archived(plan, options.allow_archived)
     return plan
 
 

@@ -190,6 +190,7 @@ class States:
             note_mark(journal, held, SettingStep.APPLY)
             self._claimed[parameter.system.name] = held
             parameter.system.claim(run, self._undos(parameter.system.name))
+            note_mark(journal, held, SettingStep.APPLIED)
         parameter.write(value)
         held.value = value
         read = parameter.read()
@@ -304,9 +305,7 @@ def restore_unrestored(
     failed: set[str] = set()
     # The mark of a system goes last: until then it keeps other runs away.
     ordered = sorted(changes, key=lambda steps: steps[-1].parameter == MARK)
-    places = {
-        steps[-1].read: steps[-1].value or "" for steps in ordered if steps[-1].parameter == MARK
-    }
+    marks = {steps[-1].read: steps[-1] for steps in ordered if steps[-1].parameter == MARK}
     for steps in ordered:
         last = steps[-1]
         system = ""
@@ -332,7 +331,8 @@ def restore_unrestored(
                 changed=True,
             )
             # Versions before 0.3 did not record the system and place of a mark.
-            place = places.get(system, places.get(None))
+            mark = marks.get(system, marks.get(None))
+            place = mark.value if mark is not None else None
             if last.parameter == MARK:
                 if system not in failed:
                     problems += _remove_mark(held, place or "", run, journal)
@@ -340,14 +340,14 @@ def restore_unrestored(
                 kept = restore(held, journal)
                 problems += [kept] if kept else []
                 done += [] if kept else [f"restored {held.label} to {_shown(last.before)}"]
-            elif _is_unchanged(held, setting, steps, place):
+            elif _is_unchanged(held, setting, steps, mark):
                 held.note(journal, SettingStep.RESTORED)
             else:
                 failed.add(system)
                 problems.append(
                     f"{held.label} was not restored to {_shown(last.before)}: "
                     f"{_marked_elsewhere(parameter.system, place)}; or restore it by hand, then "
-                    f"`leadline clean {run} --allow-setting {last.setting}`"
+                    f"`leadline clean {run} --allow-archived {last.setting}`"
                 )
         except LeadlineError as error:
             what = f"{last.setting}: {last.parameter or 'the mark of the run'}"
@@ -373,15 +373,15 @@ def _is_claimed(held: _Held, setting: Setting, run: str) -> bool:
 
 
 def _is_unchanged(
-    held: _Held, setting: Setting, steps: Sequence[SettingChange], place: str | None
+    held: _Held, setting: Setting, steps: Sequence[SettingChange], mark: SettingChange | None
 ) -> bool:
-    """Return whether a parameter of a system without the mark of the run is as before the run."""
-    # A change is recorded, then the mark, which is then set, before the system changes.
+    """Return whether a parameter of a system without the mark of the run is as before the run.
+    `mark` is the last record of that mark."""
+    # A change is recorded, then the mark, which is set and recorded again before the change.
     begun = {step.step for step in steps} == {SettingStep.APPLY}
-    if begun and place in (None, held.parameter.system.mark_place):
-        return True
+    unset = mark is None or (mark.step is SettingStep.APPLY and mark.read is not None)
     # A command of the archive is not run.
-    return setting.command is None and held.parameter.read() == held.before
+    return (begun and unset) or (setting.command is None and held.parameter.read() == held.before)
 
 
 def _remove_mark(held: _Held, place: str, run: str, journal: Journal) -> tuple[str, ...]:
@@ -408,8 +408,8 @@ MARK = ""
 
 
 def note_mark(journal: Journal, held: _Held, step: SettingStep) -> None:
-    """Record that the mark of the run on the system of a parameter is about to be set, or is
-    removed."""
+    """Record that the mark of the run on the system of a parameter is about to be set, is set, or
+    is removed."""
     system = held.parameter.system
     journal.note_change(
         SettingChange(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from leadline.engines.process import end_abandoned
 from leadline.errors import LeadlineError
 from leadline.plan import models
 from leadline.plan.models import Plan
-from leadline.plan.settings import Setting
+from leadline.plan.settings import Command, HostFile
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import TargetAdapter
@@ -119,32 +119,42 @@ def open_targets(
     return tuple(open_target(target) for target in plan.own_targets)
 
 
-def check_archived_settings(plan: Plan, consented: Sequence[str]) -> None:
-    """Raise LeadlineError for a setting of an archived plan that runs commands or writes files of
-    hosts without consent, and for a consent to anything else."""
-    needing = {setting.name: setting.change for setting in plan.settings if _is_free(setting)}
+def check_archived(plan: Plan, consented: Sequence[str]) -> None:
+    """Raise LeadlineError for what an archived plan does without consent, and for a consent to
+    anything else: settings that run commands or write files of hosts, and token files, which are
+    sent to an address of the plan."""
+    needing = dict(_needing_consent(plan))
     for name in consented:
         if name not in needing:
             raise LeadlineError(
                 errors.USAGE,
-                f"consent was given for {name!r}, which runs no command and writes no file",
-                context=[f"settings that do: {', '.join(needing) or 'none'}"],
-                hint="name a setting exactly as the plan does",
+                f"consent was given for {name!r}, and the archived plan needs none for it",
+                context=[f"consents that it needs: {', '.join(needing) or 'none'}"],
+                hint="name a setting or a token file exactly as the plan does",
             )
-    for name, change in needing.items():
+    for name, (fact, context) in needing.items():
         if name not in consented:
-            does = change.model_dump(include={"apply", "read", "restore", "path", "hosts"})
             raise LeadlineError(
-                errors.SETTING_NOT_CONSENTED,
-                f"the setting {name!r} of the archived plan runs commands or writes a file",
-                context=[f"{key}: {value}" for key, value in does.items() if value],
-                hint=f"if the archive is yours: --allow-setting {shlex.quote(name)}",
+                errors.ARCHIVE_NOT_CONSENTED,
+                fact,
+                context=context,
+                hint=f"if the archive is yours: --allow-archived {shlex.quote(name)}",
             )
 
 
-def _is_free(setting: Setting) -> bool:
-    """Return whether a setting can do anything that this user can."""
-    return setting.command is not None or setting.host_file is not None
+def _needing_consent(plan: Plan) -> Iterator[tuple[str, tuple[str, list[str]]]]:
+    """Yield what needs consent by its name, with the fact and what exactly would be done."""
+    for setting in plan.settings:
+        change = setting.change
+        if isinstance(change, Command | HostFile):
+            does = change.model_dump(include={"apply", "read", "restore", "path", "hosts"})
+            fact = f"the archived setting {setting.name!r} runs commands or writes a file"
+            yield setting.name, (fact, [f"{key}: {value}" for key, value in does.items() if value])
+    servers = [cluster.prometheus for cluster in plan.clusters]
+    for server in (*servers, *(plan.guard.prometheus if plan.guard is not None else ())):
+        if server is not None and server.token_file is not None:
+            fact = f"the archived plan sends the token in {server.token_file!r} to a server"
+            yield server.token_file, (fact, [f"address: {server.url}"])
 
 
 def check_restarts(plan: Plan, consented: Sequence[str]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -336,7 +337,7 @@ def test_nothing_is_run_or_written_for_an_archive_of_unknown_origin(tmp_path: Pa
     # Restored by hand, a file is as it was; a command is run with consent only.
     one.write_text("7\n")
     _, (problem,) = restore_unrestored(plan, "run", journal.unrestored, find, journal)
-    assert "`leadline clean run --allow-setting own`" in problem
+    assert "`leadline clean run --allow-archived own`" in problem
     assert not trace.exists()
     restore_unrestored(plan, "run", journal.unrestored, find, journal, ["own"])
     assert trace.exists()
@@ -401,6 +402,34 @@ def test_a_mark_elsewhere_is_not_taken_for_removed(
     assert not journal.unrestored
     with opened(plan):
         pass
+
+
+@pytest.mark.parametrize("after", range(9))
+def test_a_lost_mark_forgets_no_change(tmp_path: Path, after: int) -> None:
+    """The user's cache was emptied after a kill, at any moment of the first change."""
+    (path,), settings = files(tmp_path, 1)
+    plan = plan_of(tmp_path, settings)
+    journal, host = Steps(after), Host()
+
+    def find(plan: Plan, setting: Any, cluster: str) -> list[Counted]:
+        parameter = Counted(str(path), host)
+        parameter.steps = journal
+        return [parameter]
+
+    states = States(find)
+    states.require(plan)
+    with suppress(Killed):
+        states.enter(plan.targets[1], "run", journal, go_on)
+    host.unlock()
+    journal.after = None
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    changed = path.read_text() != "0\n"
+    _, problems = restore_unrestored(plan, "run", journal.unrestored, find, journal)
+    assert bool(problems) == changed
+    assert bool(journal.unrestored) == changed
+    path.write_text("0\n")
+    assert restore_unrestored(plan, "run", journal.unrestored, find, journal)[1] == []
+    assert not journal.unrestored
 
 
 def test_a_plan_that_was_changed_restores_nothing(tmp_path: Path) -> None:
