@@ -167,18 +167,33 @@ def user_cache() -> Path:
     return Path(cache) / "leadline"
 
 
-# Folders for sockets and scratch files of this process, and what killed processes left.
-#  The name shows whose it is, so that `leadline clean` removes what a process that was killed
-# could not remove itself.
+# Folders for sockets and scratch files of this process, and what killed processes left. The name
+# shows whose a folder is, and a file in it that Leadline made it: `leadline clean` removes what a
+# killed process could not remove.
 
 _NAME = re.compile(r"leadline-[a-z]+-(\d+)-\w+")
 # A Unix socket's path has 107 bytes, so that folders of sockets lie where paths are short.
 SHORT = "/tmp"
 
 
+SCRATCH_MARK = ".leadline-scratch"
+
+
 def prefix(purpose: str) -> str:
     """What the name of such a folder begins with; `purpose` is a word of small letters."""
     return f"leadline-{purpose}-{os.getpid()}-"
+
+
+class ScratchFolder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder of this process. Raises OSError."""
+
+    def __init__(self, purpose: str, place: str | None = None) -> None:
+        super().__init__(prefix=prefix(purpose), dir=place)
+        mark_scratch(Path(self.name))
+
+
+def mark_scratch(folder: Path) -> None:
+    (folder / SCRATCH_MARK).touch(mode=0o600)
 
 
 def remove_abandoned() -> list[Path]:
@@ -189,10 +204,18 @@ def remove_abandoned() -> list[Path]:
             match = _NAME.fullmatch(path.name)
             if match is None or path.is_symlink() or _alive(int(match[1])):
                 continue
-            if path.is_dir() and path.stat().st_uid == os.getuid():
+            if path.is_dir() and path.stat().st_uid == os.getuid() and _is_scratch(path):
                 shutil.rmtree(path, ignore_errors=True)
                 removed.append(path)
     return removed
+
+
+def _is_scratch(folder: Path) -> bool:
+    """Return whether a folder has the mark, or is empty: killed before it was marked."""
+    with suppress(OSError):
+        mark = folder / SCRATCH_MARK
+        return (mark.is_file() and not mark.is_symlink()) or not any(folder.iterdir())
+    return False
 
 
 def _alive(pid: int) -> bool:

@@ -219,13 +219,15 @@ class Mutator:
                     self.add_link,
                 )
             )
-            with suppress(OSError, ValueError, LeadlineError):
+            with suppress(OSError, ValueError, IndexError, LeadlineError):
                 change()
         if self.chance.random() < 0.6:
             self.forge()
 
     def _file(self) -> Path:
         names = [*layout.content_files(self.archive), layout.MANIFEST]
+        # A link leads to a sentinel, which only Leadline must not write through it.
+        names = [name for name in names if not (self.archive / name).is_symlink()]
         weighty = [name for name in names if "/" not in name]
         return self.archive / self.chance.choice(weighty if self.chance.random() < 0.7 else names)
 
@@ -317,6 +319,8 @@ class Mutator:
             )
 
     def _append(self, name: str, entry: Record) -> None:
+        if (self.archive / name).is_symlink():
+            return
         self.notes.append(f"{name}: {entry.model_dump_json()}")
         if self.chance.random() < 0.5:
             with (self.archive / name).open("ab") as stream:

@@ -349,12 +349,23 @@ def test_a_foreign_plan_without_its_secrets_is_not_resumed(
     leadline: Leadline, killed: Killed, recorded: Path, value: Path
 ) -> None:
     run = killed(own=setting("command", value, f"password={SECRET}"))
-    assert leadline("clean").status == 0
+    changed = value.read_text()
     (run.path / layout.UNDO).unlink()
     refused = resume(leadline, recorded, run, "--allow-archived", "own")
     assert refused.status == 2
+    assert "undo.jsonl: is missing" in refused.err
+    refused = leadline("clean", run.path, "--allow-archived", "own")
+    assert refused.status == 4
+    assert "undo.jsonl: is missing" in refused.err
+    # Nor by an archive that a forger sealed.
+    (run.path / layout.UNDO).touch()
+    refused = resume(leadline, recorded, run, "--allow-archived", "own")
+    assert refused.status == 2
     assert "lacks a secret" in refused.err
-    assert value.read_text() == "5\n"
+    refused = leadline("clean", run.path, "--allow-archived", "own")
+    assert refused.status == 4
+    assert "lacks a secret" in refused.err
+    assert value.read_text() == changed
 
 
 def test_a_dry_run_of_clean_says_all(leadline: Leadline, killed: Killed, value: Path) -> None:

@@ -300,23 +300,22 @@ def test_the_look_before_the_first_byte_is_repeated_for_the_held_device(
     assert len(content(disk)) == len(before)
 
 
-def test_what_random_data_looks_like_is_known_as_ours_until_another_signature_comes(
+def test_a_signature_that_came_while_the_device_was_held_is_not_taken_for_our_own(
     nodes: tuple[Path, Path], file_system: Path
 ) -> None:
-    """Held again by the same session, for another repeat."""
+    """Held again by the same session, for another repeat: a program without O_EXCL can write."""
     disk, _ = nodes
     target = DeviceTarget(Target(name="t", url=f"device:{disk}"), (str(disk),), ())
     target.inspect(SPAN, prefill=True)
     target.acquire(SPAN, "run", _NoJournal())
     target.look_again()
-    sh("python3", "-c", PROTECTIVE_MBR, disk)
-    assert target.release() == ()
-    target.acquire(SPAN, "run", _NoJournal())
-    assert target.release() == ()
     sh("dd", f"if={file_system}", f"of={disk}", "conv=notrunc,fsync", "status=none")
+    before = content(disk)
+    assert target.release() == ()
     with pytest.raises(LeadlineError) as caught:
         target.acquire(SPAN, "run", _NoJournal())
     assert caught.value.kind is errors.DEVICE_SIGNED
+    assert content(disk) == before
 
 
 def test_without_a_prefill_the_first_trial_that_writes_looks_again(

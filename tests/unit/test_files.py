@@ -21,14 +21,25 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(
     gone = tmp_path / ours.name.replace(ours.name.split("-")[2], str(ended.pid))
     gone.mkdir()
     (gone / "c").write_text("a socket")
-    strangers = [tmp_path / "leadline-ssh-mine", tmp_path / f"other-ssh-{ended.pid}-x"]
+    files.mark_scratch(gone)
+    begun = gone.with_name(f"{gone.name}x")  # killed before it was marked
+    begun.mkdir()
+    strangers = [
+        *(tmp_path / "leadline-ssh-mine", tmp_path / f"other-ssh-{ended.pid}-x"),
+        # The name alone says nothing.
+        *(tmp_path / f"leadline-results-{ended.pid}-november", gone.with_name(f"{gone.name}y")),
+    ]
     for path in strangers:
         path.mkdir()
+        (path / "results.csv").write_text("not Leadline's")
     (tmp_path / f"leadline-fleet-{ended.pid}-link").symlink_to(ours)
-    assert files.remove_abandoned() == [gone]
+    assert files.remove_abandoned() == [gone, begun]
     assert not gone.exists()
     assert ours.is_dir()
-    assert all(path.is_dir() for path in strangers)
+    assert all((path / "results.csv").exists() for path in strangers)
+    with files.ScratchFolder("ssh") as name:
+        assert [path.name for path in Path(name).iterdir()] == [files.SCRATCH_MARK]
+    assert not Path(name).exists()
 
 
 # --- memory ---------------------------------------------------------------------------------------

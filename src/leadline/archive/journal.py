@@ -22,6 +22,8 @@ from leadline.files import sync_folder
 
 Entry = TypeVar("Entry", bound=BaseModel)
 
+# The beginning of a line; a power cut leaves zeros where the rest was to be written.
+_TORN = re.compile(rb"(?:\{[^\x00-\x1f\x7f]*)?\x00*")
 # A line that only vouches for what is before it.
 _VOUCHED = b'{"vouched":true}'
 _SEALED = re.compile(rb',"seal":"([0-9a-f]{64})"\}\Z')
@@ -80,6 +82,8 @@ def parse_journal(content: bytes, *, unsealed: bool = False) -> Journal:
             lines.append(Line(number, _without_seal(line)))
         hashed.update(line + b"\n")
     length = _object_length(rest)
+    if not length and not _TORN.fullmatch(rest):
+        unproven.append(len(complete) + 1)
     if length:  # only its line break is missing or damaged
         number, whole = len(complete) + 1, rest[:length]
         seal = _SEALED.search(whole)
@@ -95,6 +99,12 @@ def _seal_of(before: hashlib._Hash, line: bytes) -> bytes:
     hashed = before.copy()
     hashed.update(line)
     return hashed.hexdigest().encode()
+
+
+def sealed_line(before: hashlib._Hash, content: bytes) -> bytes:
+    """Return the line of a JSON object with its seal, after what was hashed `before`."""
+    line = content.removesuffix(b"}")
+    return line + b',"seal":"' + _seal_of(before, line) + b'"}\n'
 
 
 def _without_seal(line: bytes) -> bytes:
@@ -123,6 +133,7 @@ class JournalFile:
         with os.fdopen(os.dup(self._handle), "rb") as stream:
             content = stream.read()
         self._hashed = hashlib.sha256(content)
+        self.size_bytes = len(content)
         self._torn = content[-1:] not in (b"", b"\n")
         self.lines = content.count(b"\n") + self._torn
         if new:
@@ -140,8 +151,7 @@ class JournalFile:
     def _append(self, content: bytes) -> None:
         if self._torn:  # by a power cut or a full disk
             self._write(b"\n")
-        line = content.removesuffix(b"}")
-        self._write(line + b',"seal":"' + _seal_of(self._hashed, line) + b'"}\n')
+        self._write(sealed_line(self._hashed, content))
         os.fsync(self._handle)
         self.lines += 1
 
@@ -149,6 +159,7 @@ class JournalFile:
         while content:
             size = os.write(self._handle, content)
             self._hashed.update(content[:size])
+            self.size_bytes += size
             self._torn = not content[:size].endswith(b"\n")
             content = content[size:]
 

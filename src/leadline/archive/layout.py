@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -221,9 +222,18 @@ def collect_redactions(root: Path, manifest: Manifest) -> tuple[Redaction, ...]:
         for name in content_files(root)
         if name not in (REDACTIONS, UNDO)
         and not (root / name).is_symlink()
-        and any(MARK in piece for piece in _pieces(root / name))
+        and is_redacted(root / name)
     ]
     return list_redactions(root, manifest, marked)
+
+
+def is_redacted(path: Path) -> bool:
+    """Return whether secrets were removed from a file. Raises OSError but for one that is not
+    there."""
+    try:
+        return any(MARK in piece for piece in _pieces(path))
+    except FileNotFoundError:
+        return False
 
 
 def list_redactions(root: Path, manifest: Manifest, marked: Iterable[str]) -> tuple[Redaction, ...]:
@@ -273,13 +283,24 @@ def write_durably(path: Path, content: bytes) -> None:
 
     Raises OSError, also where the temporary name is a link.
     """
+    write_temporary(path, content)
+    rename_temporary(path)
+
+
+def write_temporary(path: Path, content: bytes) -> None:
+    """Write the content that a file is to have under its temporary name, durably. Raises OSError as
+    `write_durably`."""
     temporary = path.with_name(TEMPORARY.format(path.name))
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-    temporary.replace(path)
+
+
+def rename_temporary(path: Path) -> None:
+    """Give a file the content that was written under its temporary name. Raises OSError."""
+    path.with_name(TEMPORARY.format(path.name)).replace(path)
     sync_folder(path.parent)
 
 
@@ -323,12 +344,25 @@ _TOP = frozenset(
 _IMPORTING = re.compile(r"run-\d+")
 
 
-def is_archive_folder(folder: Path) -> bool:
-    """Return whether a folder holds nothing at its top but what Leadline writes into an archive, or
-    into the archives of an import. Raises OSError."""
+def is_draft(folder: Path) -> bool:
+    """Return whether a folder is one in which Leadline makes an archive or those of an import: it
+    has a lock file first, and nothing at its top that no archive has. Raises OSError."""
+    if not folder.exists():
+        return False
     known = _TOP | {TEMPORARY.format(name) for name in _TOP}
     names = {entry.name for entry in folder.iterdir() if not _IMPORTING.fullmatch(entry.name)}
-    return not folder.is_symlink() and names <= known
+    return not folder.is_symlink() and names <= known and (LOCK in names or not names)
+
+
+def remove_draft(folder: Path) -> None:
+    """Remove a draft, its lock file last: until then it is known as a draft. Raises OSError."""
+    for entry in list(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != LOCK:
+            entry.unlink()
+    (folder / LOCK).unlink(missing_ok=True)
+    folder.rmdir()
 
 
 def content_files(root: Path) -> list[str]:

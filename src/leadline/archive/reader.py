@@ -242,12 +242,9 @@ class Run:
         folder = self._own(self.path / layout.GUARD)
         found: list[GuardReading | MissedReading] = []
         for path in sorted(folder.glob("*.jsonl")):
+            lines = self._journal(f"{layout.GUARD}/{path.name}").lines
             try:
-                content = read_content(path)
-            except OSError as error:
-                raise unreadable(error, path) from error
-            try:
-                found += parse_guard_readings(content[: content.rfind(b"\n") + 1])
+                found += parse_guard_readings(b"\n".join(line.content for line in lines))
             except FormatError as error:
                 raise damaged(error.fact, path) from error
         return tuple(sorted(found, key=lambda reading: reading.at))
@@ -418,8 +415,11 @@ class Run:
     def journal_faults(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each journal that is not as it was written, and where it differs.
         Raises LeadlineError(`archive-damaged`)."""
-        for name, model in _JOURNALS.items():
-            faults = self._journal(name).faults(model)
+        folder = self._own(self.path / layout.GUARD)
+        guards = [f"{layout.GUARD}/{path.name}" for path in sorted(folder.glob("*.jsonl"))]
+        parsed = {name: self._journal(name).faults(model) for name, model in _JOURNALS.items()}
+        parsed |= {name: self._journal(name).damaged for name in guards}
+        for name, faults in parsed.items():
             if faults:
                 later = f", and {count_text(len(faults) - 1, 'line')} after it cannot be verified"
                 more = later if len(faults) > 1 else ""
@@ -448,8 +448,10 @@ class Run:
             return name == layout.UNDO and self.complete
         except OSError:
             return False
+        added = content[sealed.size_bytes :].lstrip(b"\n")
         return (
-            len(content) > sealed.size_bytes
+            added.startswith(b"{")
+            and b"\0" not in added
             and layout.digest(content[: sealed.size_bytes]) == sealed
         )
 

@@ -314,10 +314,12 @@ class SettingChange(Record):
 
 class WrittenFiles(Record):
     """Files of an archive with the digests that they have from now on, recorded before they are
-    written. `absent`: files that are not there, or not any more."""
+    written. `absent`: files that are not there, or not any more. `journals`: bytes that each
+    journal has now; a journal only grows."""
 
     files: dict[str, FileDigest] = Field(default_factory=dict)
     absent: tuple[str, ...] = Field(default=(), exclude_if=_is_empty)
+    journals: dict[str, int] = Field(default_factory=dict, exclude_if=_is_empty)
 
 
 class Unredacted(Record):

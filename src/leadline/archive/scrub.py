@@ -60,6 +60,7 @@ def scrub(run: Run, *, at: str) -> Scrubbed:
         lock = lock_archive(path)
         try:
             require_intact(run)  # new digests would hide what happened to a file
+            _require_own(staging)
             _remove(staging)  # of a scrub that was killed: a part, or the archive with its secrets
             changed = _copy_clean(path, staging)
             if not changed:
@@ -71,11 +72,23 @@ def scrub(run: Run, *, at: str) -> Scrubbed:
             exchanged = True  # the lock is in the other folder now
             sync_folder(path.parent)
         finally:
-            if not exchanged:
-                (path / layout.LOCK).unlink(missing_ok=True)
-            _remove(staging)
+            (path / layout.LOCK).unlink(missing_ok=True)
+            if exchanged or layout.is_draft(staging):
+                _remove(staging)
             os.close(lock)
     return Scrubbed(changed=changed, redactions=Run(path).redactions.redactions)
+
+
+def _require_own(staging: Path) -> None:
+    """Raise LeadlineError(`archive-unwritable`) for a folder in the way that Leadline did not
+    make."""
+    if os.path.lexists(staging) and not (staging.is_dir() and layout.is_draft(staging)):
+        raise LeadlineError(
+            errors.ARCHIVE_UNWRITABLE,
+            f"{staging.name} is in the way, and Leadline did not make it",
+            context=[str(staging)],
+            hint="move it elsewhere",
+        )
 
 
 def remove_interrupted(folder: Path) -> list[Path]:
@@ -84,7 +97,7 @@ def remove_interrupted(folder: Path) -> list[Path]:
     for staging in sorted(folder.glob(f"{_STAGING}*")):
         archive = staging.with_name(staging.name.removeprefix(_STAGING))
         with suppress(OSError):
-            if any(map(_is_locked, (archive, staging))) or not layout.is_archive_folder(staging):
+            if any(map(_is_locked, (archive, staging))) or not layout.is_draft(staging):
                 continue
             _remove(staging)
             removed.append(staging)
@@ -107,7 +120,7 @@ def _is_locked(archive: Path) -> bool:
 
 def _remove(staging: Path) -> None:
     if staging.is_dir() and not staging.is_symlink():
-        shutil.rmtree(staging)
+        layout.remove_draft(staging)
 
 
 def _copy_clean(path: Path, staging: Path) -> tuple[str, ...]:
@@ -116,6 +129,7 @@ def _copy_clean(path: Path, staging: Path) -> tuple[str, ...]:
     Returns the changed files. Raises OSError, also for a file that is too large to read.
     """
     staging.mkdir(mode=0o700)
+    (staging / layout.LOCK).touch()
     changed = []
     for name in (*layout.content_files(path), layout.MANIFEST):
         source, place = path / name, staging / name

@@ -141,9 +141,9 @@ def require_intact(run: Run) -> None:
 
 
 # A removal of leftovers adds to these before the manifest has their new digests.
-_GROWING = frozenset({*layout.JOURNALS, layout.UNDO, layout.DIGESTS})
-# Written anew whenever the archive is sealed.
-RENEWED = frozenset({*_GROWING, layout.REDACTIONS, layout.MANIFEST})
+_GROWING = frozenset({*layout.JOURNALS, layout.UNDO})
+# Sealed line by line, or written anew whenever the archive is sealed.
+RENEWED = frozenset({*_GROWING, layout.DIGESTS, layout.REDACTIONS, layout.MANIFEST})
 
 
 def base_digests(run: Run) -> dict[str, FileDigest]:
@@ -236,12 +236,15 @@ def _check_digests(run: Run, problems: list[Discrepancy]) -> int:
         for extra in sorted(set(layout.content_files(run.path)) - set(recorded)):
             if not extra.startswith(free):
                 problems.append(Discrepancy(path=extra, message="was not recorded by the run"))
-        needed = [layout.CREATED, layout.DIGESTS]
-        with suppress(LeadlineError):  # the digest of a plan that cannot be read does not hold
-            needed += [layout.SETTINGS] if run.plan.settings else []
-        for name in needed:
-            if not (run.path / name).exists():
-                problems.append(Discrepancy(path=name, message="is missing"))
+        least = {name: size for entry in run.written for name, size in entry.journals.items()}
+        least.setdefault(layout.DIGESTS, 1)
+        redacted = (layout.PLAN, *layout.JOURNALS)
+        if any(layout.is_redacted(run.path / name) for name in redacted):
+            least.setdefault(layout.UNDO, 1)
+        for name, size in least.items():
+            fault = _shorter(run.path / name, size)
+            if fault:
+                problems.append(Discrepancy(path=name, message=fault))
     return _check_files(run.path, recorded, problems)
 
 
@@ -261,6 +264,18 @@ def _check_files(root: Path, digests: dict[str, FileDigest], problems: list[Disc
         if fault:
             problems.append(Discrepancy(path=name, message=fault))
     return len(digests)
+
+
+def _shorter(journal: Path, size: int) -> str:
+    """Say that the complete lines of a journal are less than it had."""
+    try:
+        content = read_content(journal)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return "" if _is_for_another_user(journal) else f"cannot be read: {error.strerror}"
+    length = content.rfind(b"\n") + 1
+    return f"has {length} bytes, recorded with {size}" if length < size else ""
 
 
 def _is_for_another_user(path: Path) -> bool:

@@ -88,12 +88,11 @@ class RunWriter:
                 draft.mkdir(mode=0o755)
                 writer = cls(draft, lock_archive(draft), manifest)
                 (draft / layout.TRIALS).mkdir()
-                writer._write({layout.PLAN_AS_GIVEN: redact_document(plan_as_given)})
-                writer._write_plan(plan)
-                # A journal that is missing later is damage.
                 writer._journal(layout.CREATED)
                 if plan.settings:
                     writer._journal(layout.SETTINGS)
+                writer._write({layout.PLAN_AS_GIVEN: redact_document(plan_as_given)})
+                writer._write_plan(plan)
                 writer._write_manifest(manifest)
                 # Nothing that exists is replaced, not even an empty folder.
                 path.mkdir()
@@ -125,12 +124,11 @@ class RunWriter:
                     temporary.unlink(missing_ok=True)
                 writer = cls(path, lock, manifest)
                 journaled, news = run.journaled, news_of(run)
-                if news.files or news.absent:
-                    writer._note_written(news)
                 for name in layout.JOURNALS if run.plan.settings else (layout.CREATED,):
                     journal = writer._journal(name)
                     if journal.lines and not journaled:
                         journal.vouch()
+                writer._note_written(news)
             except BaseException:
                 os.close(lock)
                 raise
@@ -164,7 +162,7 @@ class RunWriter:
                 writer._forget_secrets(writer._manifest.status)
                 files = dict(writer._manifest.files)
                 if files:
-                    for name in (*layout.JOURNALS, layout.UNDO, layout.DIGESTS):
+                    for name in (*layout.JOURNALS, layout.UNDO):
                         files.pop(name, None)
                         if (path / name).exists():
                             files[name] = layout.digest_file(path / name)
@@ -255,10 +253,12 @@ class RunWriter:
 
     def make_guard_file(self) -> Path:
         """Make the file of the readings of this session's guard."""
-        place = self.path / layout.guard_file(f"{self.session:03d}")
+        name = layout.guard_file(f"{self.session:03d}")
+        place = self.path / name
         with archive_errors(self.path):
             layout.make_folders(place.parent)
             place.touch()
+            self._note_written(WrittenFiles(journals={name: 0}))
         return place
 
     def write_inventory(self, moment: Literal["start", "end"], inventory: HostInventory) -> None:
@@ -293,12 +293,15 @@ class RunWriter:
             )
 
     def _write(self, files: Mapping[str, bytes]) -> None:
-        """Write files durably, after their digests are recorded. Raises OSError."""
+        """Write files durably, of which the digests are recorded when nothing is left but to rename
+        them: a full disk leaves no digest without its file. Raises OSError."""
         digests = {name: layout.digest(content) for name, content in files.items()}
-        self._note_written(WrittenFiles(files=digests))
         for name, content in files.items():
             layout.make_folders((self.path / name).parent)
-            layout.write_durably(self.path / name, content)
+            layout.write_temporary(self.path / name, content)
+        self._note_written(WrittenFiles(files=digests))
+        for name in files:
+            layout.rename_temporary(self.path / name)
 
     def _write_plan(self, plan: Plan) -> None:
         content, whole = layout.encode(plan), plan.model_dump_json(by_alias=True)
@@ -307,7 +310,13 @@ class RunWriter:
         self._write({layout.PLAN: content})
 
     def _note_written(self, written: WrittenFiles) -> None:
-        self._journal(layout.DIGESTS).append(written)
+        sizes = {
+            name: journal.size_bytes
+            for name, journal in self._journals.items()
+            if name in layout.JOURNALS
+        }
+        noted = written.model_copy(update={"journals": {**sizes, **written.journals}})
+        self._journal(layout.DIGESTS).append(noted)
 
     def _keep_secrets(self, file: str, line: int, content: str) -> None:
         """Keep what a document is without redaction, where only this user can read it."""
@@ -481,14 +490,15 @@ def remove_abandoned_drafts(runs: Path) -> None:
         if draft.is_symlink():
             continue
         pid = draft.name.removeprefix(_DRAFT).partition("-")[0]
-        if Path(f"/proc/{pid}").exists() or draft.lstat().st_uid != os.geteuid():
+        in_use = not pid.isdecimal() or Path(f"/proc/{pid}").exists()
+        if in_use or draft.lstat().st_uid != os.geteuid():
             continue
         # A process on another host, in a shared folder, holds its lock.
         with suppress(LeadlineError, OSError):
-            if not layout.is_archive_folder(draft):
+            if not layout.is_draft(draft):
                 continue
             handle = lock_archive(draft)
-            shutil.rmtree(draft, ignore_errors=True)
+            layout.remove_draft(draft)
             os.close(handle)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def _is_file(name: str) -> bool:
 
 def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> Exit:
     from leadline.cli.progress import stopping
-    from leadline.files import prefix
+    from leadline.files import ScratchFolder
     from leadline.importing.archives import Labels, read_results
     from leadline.importing.gather import gather
 
@@ -72,7 +71,7 @@ def _audit_files(paths: Sequence[Path], runs: Path, kind: str, output: str) -> E
     with (
         without_collection(),
         stopping("nothing was kept"),
-        tempfile.TemporaryDirectory(prefix=prefix("audit")) as folder,
+        ScratchFolder("audit") as folder,
     ):
         name = paths[0].name if len(paths) == 1 else f"{len(paths)} files"
         unpacked = Path(folder, "unpacked")

@@ -84,6 +84,7 @@ def _printed(page: str, name: str, *options: str) -> bytes:
     files.remove_abandoned()
     # Chromium makes a socket in its folder.
     folder = Path(tempfile.mkdtemp(prefix=files.prefix("page"), dir=files.SHORT))
+    files.mark_scratch(folder)
     try:
         (folder / "page.html").write_text(page, "utf-8")
         command = [

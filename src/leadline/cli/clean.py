@@ -31,6 +31,7 @@ from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
 from leadline.targets.drill import DRILL
+from leadline.targets.leftovers import is_own
 from leadline.targets.open import remove_leftovers
 
 
@@ -151,10 +152,11 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
 
 def _left_by(run: Run) -> list[str]:
     """What a removal of the leftovers of a run does, as phrases: `remove rbd:pool/image`."""
-    changes = [
-        f"{'undo' if created.path.startswith(DRILL) else 'remove'} {created.path}"
-        for created in run.left_behind
-    ]
+    changes = []
+    for created in run.left_behind:
+        verb = "undo" if created.path.startswith(DRILL) else "remove"
+        own = is_own(run.whole_plan, run.id, created)
+        changes.append(f"{verb if own else 'keep, as it is not of this run,'} {created.path}")
     for last in (steps[-1] for steps in run.unrestored):
         what = last.parameter or "the mark of the run"
         changes.append(f"restore {last.setting}: {what}")

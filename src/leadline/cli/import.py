@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from leadline.cli.options import FILE, format_option, parse_date, runs_option, t
 from leadline.cli.output import echo_line, print_document, print_json, print_refused
 from leadline.cli.progress import stopping
 from leadline.errors import Exit, LeadlineError
-from leadline.files import prefix
+from leadline.files import ScratchFolder
 from leadline.findings import Finding
 from leadline.formats.importer import GROUPS, KINDS, kinds_of
 from leadline.importing.archives import Imported, Labels, import_results
@@ -121,7 +120,7 @@ def command(
     with (
         without_collection(),
         stopping("nothing was imported"),
-        tempfile.TemporaryDirectory(prefix=prefix("import")) as scratch,
+        ScratchFolder("import") as scratch,
     ):
         unpacked, trial_runs = Path(scratch, "unpacked"), Path(scratch, "runs")
         unpacked.mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +52,7 @@ from leadline.runner.prepared import (
 from leadline.runner.session import Outcome, needed_targets, run_session
 from leadline.runner.trial import now, within_budget
 from leadline.settings.open import Parameters
-from leadline.settings.states import States, used_settings
+from leadline.settings.states import REDACTED, States, used_settings
 from leadline.targets.ceph_cluster import OpenCluster, open_clusters, used_clusters
 from leadline.targets.drill import DRILL, check_drills, open_events
 from leadline.targets.leftovers import LAB, require_own_configurations
@@ -130,6 +130,19 @@ def command(plan: Path | None, runs: Path, output: str, quiet: bool, **given: An
         leadline run --resume @latest
     """
     options = RunOptions(**{field.name: given.pop(field.name) for field in fields(RunOptions)})
+    with _resumable() if options.resume is not None else nullcontext():
+        return _run_plan(plan, runs, output, options, given, quiet=quiet)
+
+
+def _run_plan(
+    plan: Path | None,
+    runs: Path,
+    output: str,
+    options: RunOptions,
+    given: Mapping[str, Any],
+    *,
+    quiet: bool,
+) -> Exit:
     resume, retry_failed = options.resume, options.retry_failed
     only_resumed = {"--retry-failed": retry_failed, "--allow-archived": options.allow_archived}
     for option in (option for option, value in only_resumed.items() if value and not resume):
@@ -428,11 +441,10 @@ def _resumable() -> Iterator[None]:
 def _archived_plan(run: Run, options: RunOptions) -> Plan:
     """Return the plan of a run that is resumed, with its secrets. An archive may be another user's:
     raise LeadlineError where it is not as it was written, and where its plan needs a consent."""
-    with _resumable():
-        require_no_link(run.path)
-        require_intact(run)
-        plan = run.whole_plan
-    if "[redacted" in plan.model_dump_json(exclude={"name", "description", "expect"}):
+    require_no_link(run.path)
+    require_intact(run)
+    plan = run.whole_plan
+    if REDACTED in plan.model_dump_json(exclude={"name", "description", "expect"}):
         raise LeadlineError(
             errors.RUN_NOT_RESUMABLE,
             "the stored plan lacks a secret that was removed from it",
@@ -455,8 +467,7 @@ def _reopened(
     for target in targets:
         # Refusals come before the archive is touched; leftovers may still take up space.
         target.inspect()
-    with _resumable():
-        writer = RunWriter.reopen(run.path, session=session)
+    writer = RunWriter.reopen(run.path, session=session)
     done, problems = remove_leftovers(run, writer, settings=allowed_settings)
     for sentence in (*done, *problems):
         echo_line(f"note: {sentence}", err=True)

@@ -221,6 +221,7 @@ class Connection:
     def _open(self, end: float) -> None:
         # A socket's path has at most 108 bytes; ssh adds some while it creates one.
         folder = tempfile.mkdtemp(prefix=files.prefix("ssh"), dir=files.SHORT)
+        files.mark_scratch(Path(folder))
         self._socket = Path(folder) / "c"
         token = secrets.token_hex(8)
         options = ("ControlMaster=yes", f"ControlPath={self._socket}", "ClearAllForwardings=yes")
@@ -510,7 +511,7 @@ class SshHost:
 def require_serving(host: SshHost) -> None:
     """Test a fio server on the host. Raises LeadlineError(`host-unreachable`)."""
     with (
-        tempfile.TemporaryDirectory(prefix=files.prefix("ssh"), dir=files.SHORT) as folder,
+        files.ScratchFolder("ssh", files.SHORT) as folder,
         tempfile.TemporaryFile() as stderr,
     ):
         at = Path(folder) / "s"

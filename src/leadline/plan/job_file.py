@@ -177,8 +177,7 @@ def parse_job_file(path: str, text: str) -> JobFile:
             runtime = parse_duration(job.value("runtime", "0"))
             timed = job.flag("time_based")
             ramp = parse_duration(job.value("ramp_time", "0")) if timed else 0.0
-            size = job.value("size", "0")
-            footprint += 0 if "%" in size else parse_fio_size(size) * count
+            footprint += _footprint(job) * count
         except ValueError as error:
             faults.append(f"{job.line}: [{job.name}]: {error}")
             continue
@@ -203,6 +202,21 @@ def parse_job_file(path: str, text: str) -> JobFile:
         footprint_bytes=footprint,
         writes=writes,
     )
+
+
+def _footprint(job: _Section) -> int:
+    """Return the most bytes that the files of one job have. Raises ValueError.
+
+    `size` may be a share of the device; in files a share needs `filesize`, which is then the most.
+    """
+    size, filesize = job.value("size", "0"), job.value("filesize", "0").rpartition("-")[2]
+    files = int(job.value("nrfiles", "1")) * (parse_fio_size(filesize) if filesize != "0" else 0)
+    reach = 0 if "%" in size else parse_fio_size(size)
+    for option in ("offset", "offset_increment"):
+        text = job.value(option, "0").partition(",")[0]
+        # A share of the size: the region ends within twice the size.
+        reach += reach if "%" in text else parse_fio_size(text)
+    return max(files, reach)
 
 
 def misplaced_options(job_file: JobFile, place: Place) -> Iterator[str]:
@@ -432,3 +446,7 @@ def _misplaced(parsed: _Parsed, place: Place) -> Iterator[str]:
                 yield f"{option.line}: {key!r} has an effect {elsewhere} only"
             if key == "ioengine" and option.value not in (*engines[Place.ANY], *engines[place]):
                 yield f"{option.line}: the I/O engine {option.value!r} works {elsewhere} only"
+        if place is Place.FILES and section.name != _GLOBAL:
+            unbounded = "%" in section.value("size", "0") and not _footprint(section)
+            if unbounded:
+                yield f"{section.line}: a share as 'size' fills the file system: give it in bytes"

@@ -6,22 +6,26 @@ the next trial back: a run that waits goes on by itself, with the targets that i
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import orjson
 
 from leadline import errors
+from leadline.archive.journal import sealed_line
 from leadline.connect.prometheus import PrometheusSample, query_prometheus
 from leadline.errors import LeadlineError
 from leadline.inventory.redaction import redact
 from leadline.plan.guard import Guard, PrometheusLimit
-from leadline.probes.watches.base import Line, ThreadWatch, beats
+from leadline.probes.watches.base import Line, Lines, ThreadWatch, beats
 from leadline.runner.events import StopRequest
 from leadline.units import format_duration
 
@@ -271,11 +275,25 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+class _SealedLines(Lines):
+    """Lines with seals, so that damage in the file of a killed session shows."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._hashed = hashlib.sha256()
+
+    def encode(self, line: Mapping[str, Any]) -> bytes:
+        content = sealed_line(self._hashed, orjson.dumps(line))
+        self._hashed.update(content)
+        return content
+
+
 class _GuardWatch(ThreadWatch):
     """Reads each limit in a thread: one that does not answer must not delay the others."""
 
     def __init__(self, guard: RunGuard, path: Path) -> None:
         super().__init__(path, period_s=guard.guard.every, patience_s=2 * QUERY_S)
+        self._lines = _SealedLines(path)
         self._guard = guard
 
     def _tasks(self) -> Sequence[tuple[Line, Callable[[], None]]]:

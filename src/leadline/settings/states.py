@@ -25,6 +25,8 @@ from leadline.settings.parameter import Parameter, System, same_value
 Finder = Callable[[Plan, Setting, str], Sequence[Parameter]]
 
 
+# How the text in the place of a secret begins.
+REDACTED = "[redacted"
 # Hexadecimal digits of a digest in a mark.
 _DIGITS = 32
 
@@ -313,6 +315,10 @@ def restore_unrestored(
             setting = plan.setting(last.setting)
             if setting.option:
                 raise LeadlineError(errors.PLAN_INVALID, "it is no setting of a running system")
+            if REDACTED in (last.before or "") or REDACTED in setting.model_dump_json():
+                raise LeadlineError(
+                    errors.LEFT_BEHIND, "the archive lacks a secret that is needed to restore it"
+                )
             named = {parameter.name: parameter for parameter in find(plan, setting, last.cluster)}
             parameter = named.get(last.parameter, *list(named.values())[:1])
             if parameter is None:

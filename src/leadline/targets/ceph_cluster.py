@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -75,7 +74,7 @@ class OpenCluster:
         self._changed: Created | None = None
         # Delays that the run has set.
         self._set_s: set[float] = set()
-        self._folder = tempfile.TemporaryDirectory(prefix=files.prefix("ceph"))
+        self._folder = files.ScratchFolder("ceph")
         self._own_rtt_s = lab.description.inter_zone_rtt_s if lab else 0.0
 
     @cached_property
@@ -148,9 +147,8 @@ class OpenCluster:
         return 0
 
     @cached_property
-    def _sockets_folder(self) -> tempfile.TemporaryDirectory[str]:
-        prefix = files.prefix("asok")
-        return tempfile.TemporaryDirectory(prefix=prefix, dir=files.SHORT)
+    def _sockets_folder(self) -> files.ScratchFolder:
+        return files.ScratchFolder("asok", files.SHORT)
 
     @property
     def sockets(self) -> Path:

@@ -12,7 +12,6 @@ import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from leadline import errors
@@ -43,9 +42,6 @@ class DeviceTarget(LocalTarget):
         self._may_overwrite = str(self.path) in overwrite
         self._writes = True
         self._identity: BlockIdentity | None = None
-        # What our own data was taken for when it was last held; random data can look like anything.
-        self._own_signatures: tuple[str, ...] = ()
-        self._wrote = False
         self._handle = -1
         self._layers: tuple[Layer, ...] | None = None
 
@@ -115,11 +111,11 @@ class DeviceTarget(LocalTarget):
             )
         if self._may_overwrite:
             return identity
-        foreign = [name for name in self._signatures(handle) if name not in self._own_signatures]
-        if foreign:
+        present = self._signatures(handle)
+        if present:
             raise LeadlineError(
                 errors.DEVICE_SIGNED,
-                f"{str(self.path)!r} carries {', '.join(foreign)}",
+                f"{str(self.path)!r} carries {', '.join(present)}",
                 context=[*where, "it may hold a user's data"],
                 hint=f"to overwrite it: --overwrite-signatures {self.path}",
             )
@@ -193,7 +189,6 @@ class DeviceTarget(LocalTarget):
 
     def look_again(self) -> None:
         self._look(self._handle)
-        self._wrote = self._writes
 
     def present(self) -> bool:
         """Whether the name still means the held device. Raises LeadlineError(`device-in-use`)."""
@@ -233,9 +228,6 @@ class DeviceTarget(LocalTarget):
 
     def release(self) -> tuple[str, ...]:
         if self._handle >= 0:
-            if self._wrote and not self._may_overwrite:
-                with suppress(LeadlineError, OSError):  # none known: held again, it is refused
-                    self._own_signatures = self._signatures(self._handle)
             os.close(self._handle)
             self._handle = -1
         return ()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -169,6 +170,17 @@ def _empty(
         _remove_entry(folder, mark, errors, tree=False)
     stays = {"foreign": foreign, "errors": errors}
     return {key: value for key, value in stays.items() if value}
+
+
+def _has_mounts(folder: int) -> bool:
+    """Return whether something is mounted below an open folder: what is removed there would be its
+    content."""
+    below = str(Path(f"/proc/self/fd/{folder}").readlink()) + "/"
+    rows = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    points = [row.split(b" ")[4] for row in rows]
+    # Spaces and the like are written as octal numbers.
+    plain = (re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), point) for point in points)
+    return any(os.fsdecode(point).startswith(below) for point in plain)
 
 
 def _read_mark(folder: int, mark: str) -> bytes | None:

@@ -11,7 +11,6 @@ import errno
 import os
 import secrets
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -87,7 +86,7 @@ def _missing_driver(encryption: str) -> list[str]:
     if encryption:
         form += f",pool=x,image=y,encrypt.format={_FORMATS[encryption]}"
     expected = "encrypt.key-secret" if encryption else "'pool'"
-    with tempfile.TemporaryDirectory(prefix=files.prefix("nbd"), dir=files.SHORT) as folder:
+    with files.ScratchFolder("nbd", files.SHORT) as folder:
         command = (QEMU_NBD, "-k", f"{folder}/{SOCKET}", "--image-opts", form)
         _, _, err = programs.run(*command, bound_s=_TRY_S)
     if "Unknown driver" in err:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
 import re
@@ -7,15 +9,24 @@ import shutil
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leadline.archive import layout
-from leadline.archive.journal import parse_journal
+from leadline.archive.journal import parse_journal, sealed_line
 from leadline.archive.reader import Run
-from leadline.archive.records import Created, RunStatus, Session, TrialStatus, WrittenFiles
+from leadline.archive.records import (
+    Created,
+    RunStatus,
+    Session,
+    Stacks,
+    TrialStatus,
+    WrittenFiles,
+)
 from leadline.archive.runs import BEFORE_NAME, find_run, list_runs, new_id
 from leadline.archive.scrub import remove_interrupted
 from leadline.archive.verify import check_intact, verify
@@ -385,6 +396,86 @@ def test_a_kill_between_a_digest_and_its_file_is_no_damage(tmp_path: Path) -> No
     assert Run(path).complete
 
 
+@pytest.mark.parametrize("victim", ["fsync", "write"])
+def test_a_full_disk_leaves_no_digest_without_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str
+) -> None:
+    """At any call of a session, twice; then there is room."""
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    new_writer(path, make_plan(target, repeats=1)).close()
+    call = getattr(os, victim)
+    for number in range(12):
+        count = 0
+
+        def fill(*arguments: Any, room: int = number) -> Any:
+            nonlocal count
+            count += 1
+            if count > room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return call(*arguments)
+
+        writer = RunWriter.reopen(path, session=SESSION)
+        for _ in range(2):
+            with monkeypatch.context() as full:
+                full.setattr(os, victim, fill)
+                with suppress(LeadlineError):
+                    writer.write_stacks(Stacks(stacks=()))
+                    writer.note_created(Created(target="", path="lab:x", token="0" * 16))
+                    writer.extend(writer.run.plan)
+        writer.close()
+        assert check_intact(Run(path)) == (), number
+    writer = RunWriter.reopen(path, session=SESSION)
+    replay(writer, writer.run.to_do())
+    writer.close()
+    assert verify(Run(path)).problems == ()
+
+
+def test_lines_of_a_journal_that_are_cut_off_are_missed(tmp_path: Path) -> None:
+    target, path = tmp_path / "target", tmp_path / "run"
+    target.mkdir()
+    run_until_killed(target, path, "TrialStarted", 3)
+    journal = path / layout.CREATED
+    content = journal.read_bytes()
+    for cut in (b"", content[:100], content[:100] + b"\0" * 200, b"\0" * len(content)):
+        journal.write_bytes(cut)
+        assert layout.CREATED in {problem.path for problem in check_intact(Run(path))}, cut
+    journal.write_bytes(content)
+    assert check_intact(Run(path)) == ()
+
+
+def test_a_reading_of_the_guard_that_was_changed_is_found(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    path = tmp_path / "run"
+    writer = new_writer(path, make_plan(tmp_path / "target"))
+    place = writer.make_guard_file()
+    hashed = hashlib.sha256()
+    for value in range(3):
+        line = sealed_line(hashed, b'{"at":"2026-11-28T00:00:00Z","value":%d}' % value)
+        hashed.update(line)
+        with place.open("ab") as stream:
+            stream.write(line)
+    writer.close()
+    assert check_intact(Run(path)) == ()
+    content = place.read_bytes()
+    for changed in (content.replace(b'"value":1', b'"value":7'), content + b"garbage\n", None):
+        place.unlink() if changed is None else place.write_bytes(changed)
+        assert [problem.path for problem in check_intact(Run(path))] == ["guard/001.jsonl"]
+
+
+@pytest.mark.parametrize("garbage", [b"\0" * 100, b"garbage", b'[{"target'])
+def test_garbage_behind_a_sealed_journal_is_never_sealed(run: Run, garbage: bytes) -> None:
+    for name in (layout.CREATED, layout.DIGESTS):
+        content = (run.path / name).read_bytes()
+        (run.path / name).write_bytes(content + garbage)
+        assert name in {problem.path for problem in check_intact(Run(run.path))}
+        with pytest.raises(LeadlineError), RunWriter.tidying(run.path):
+            pass
+        assert (run.path / name).read_bytes() == content + garbage
+        (run.path / name).write_bytes(content)
+    assert verify(Run(run.path)).ok
+
+
 def test_a_killed_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     """Version 0.2 recorded no digests, and its journals had no seals."""
     target, path = tmp_path / "target", tmp_path / "run"
@@ -512,15 +603,24 @@ def test_what_a_killed_process_began_goes_with_the_next_run(tmp_path: Path, lock
 
 def test_a_folder_of_the_user_that_has_the_name_of_a_draft_stays(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
-    photos = tmp_path / "runs" / ".new-4194305-photos"
-    scrubbing = tmp_path / "runs" / ".scrubbing-photos"
-    for folder in (photos, scrubbing):
-        folder.mkdir(parents=True)
-        (folder / "holiday.jpg").write_text("not Leadline's")
-    remove_abandoned_drafts(tmp_path / "runs")
-    assert remove_interrupted(tmp_path / "runs") == []
-    assert (photos / "holiday.jpg").exists()
-    assert (scrubbing / "holiday.jpg").exists()
+    names = [".new-4194305-photos", ".scrubbing-photos", ".new-notes-of-anna", ".scrubbing-perf-a"]
+    files = [
+        tmp_path / "runs" / name / place
+        for name in names
+        for place in ("holiday.jpg", "inventory/list.txt")
+    ]
+    for number, file in enumerate(files):
+        for path in files[: number + 1] if number % 2 else [file]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("not Leadline's")
+        remove_abandoned_drafts(tmp_path / "runs")
+        assert remove_interrupted(tmp_path / "runs") == []
+        assert file.exists()
+        if number % 2:
+            files[number - 1].unlink()  # only names that an archive has are left
+            remove_abandoned_drafts(tmp_path / "runs")
+            assert remove_interrupted(tmp_path / "runs") == []
+            assert file.exists()
 
 
 def test_an_archive_that_cannot_be_begun_leaves_nothing(tmp_path: Path) -> None:

@@ -122,6 +122,17 @@ def test_a_second_scrub_changes_nothing(run: Run) -> None:
     assert contents(run.path) == once
 
 
+def test_a_folder_of_the_user_in_the_way_stays(run: Run) -> None:
+    taken = run.path.with_name(f".scrubbing-{run.path.name}")
+    (taken / "trials").mkdir(parents=True)
+    (taken / "trials" / "x").write_text("not Leadline's")
+    with pytest.raises(LeadlineError) as caught:
+        scrub(run, at=AT)
+    assert caught.value.kind is ARCHIVE_UNWRITABLE
+    assert (taken / "trials" / "x").exists()
+    assert not (run.path / layout.LOCK).exists()
+
+
 @pytest.mark.parametrize("sealed", [True, False])
 def test_altered_archives_are_refused(run: Run, sealed: bool) -> None:
     if not sealed:

@@ -265,3 +265,24 @@ def test_no_mutated_job_file_leaves_its_target() -> None:
     rng = random.Random(39)
     for _ in range(100):
         job_files.test(mutated(rng.choice(seeds), rng))
+
+
+@pytest.mark.parametrize(
+    ("options", "footprint"),
+    [
+        ("size=1M", 1 << 20),
+        ("size=1M\nnumjobs=4", 4 << 20),
+        ("size=1M\nfilesize=10M\nnrfiles=20", 200 << 20),
+        ("size=100%\nfilesize=500M", 500 << 20),
+        ("filesize=4k-64k\nnrfiles=10\nsize=64k", 640 << 10),
+        ("size=1M\noffset=190M", 191 << 20),
+        ("size=1M\noffset=50%", 2 << 20),
+        ("size=1M\noffset_increment=8M\nnumjobs=2", 18 << 20),
+        ("size=50%", 0),
+    ],
+)
+def test_the_footprint_is_the_most_that_its_files_have(options: str, footprint: int) -> None:
+    job_file = parse_job_file("own.fio", f"[j]\nrw=write\nruntime=1\n{options}\n")
+    assert job_file.footprint_bytes == footprint
+    faults = list(misplaced_options(job_file, Place.FILES))
+    assert bool(faults) == (options == "size=50%")

@@ -344,7 +344,7 @@ class FleetEngine(FioEngine):
         except LeadlineError as error:
             return _lost(command, error.fact, began, error.context)
         (folder / layout.CLIENTS).write_bytes(layout.encode(clients))
-        with tempfile.TemporaryDirectory(prefix=files.prefix("fleet"), dir=_short()) as made:
+        with files.ScratchFolder("fleet", _short()) as made:
             scratch = Path(made)
             for number, name in enumerate(client_names(job), start=1):
                 text = text_of(number, neighbour_text if name.startswith("n") else job.text)

@@ -134,7 +134,7 @@ class FioEngine:
         place = Place.FILES if kind.in_files else Place.DEVICE
         if (job_file, place) in self._checked:
             return
-        with tempfile.TemporaryDirectory(prefix=files.prefix("look")) as scratch:
+        with files.ScratchFolder("look") as scratch:
 
             def ask(options: tuple[str, ...], text: bytes) -> tuple[int | None, str]:
                 with tempfile.TemporaryFile(dir=scratch) as stdin:
@@ -190,7 +190,7 @@ class FioEngine:
         # Options of an I/O engine must come after its own name.
         words = ["--name=try", engine, *self.where(location), *options, *try_object(location)]
         command = [*self.begin(location), *words, "--output-format=json"]
-        with tempfile.TemporaryDirectory(prefix=files.prefix("try")) as scratch:
+        with files.ScratchFolder("try") as scratch:
             status, out, err = programs.run(*command, bound_s=TRY_S, cwd=scratch)
             if status is None:
                 # It hangs in the kernel; removing its file would hang too.

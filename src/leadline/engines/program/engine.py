@@ -7,7 +7,6 @@ way out. The same script runs here and in a pod.
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -88,7 +87,7 @@ class ProgramEngine:
     def find(self) -> None:
         """Set `version` to that of the program on this machine. Raises
         LeadlineError(`program-missing`) where it cannot run."""
-        with tempfile.TemporaryDirectory(prefix=files.prefix("check")) as scratch:
+        with files.ScratchFolder("check") as scratch:
             (Path(scratch) / layout.PROGRAM_SCRIPT).write_text(self._script, encoding="utf-8")
             command = ("sh", layout.PROGRAM_SCRIPT, "check")
             status, out, err = programs.run(*command, bound_s=_CHECK_S, cwd=scratch)

@@ -34,7 +34,7 @@ data=$2 scale=$3 script=$4 connections=$5 runtime=$6 ramp=$7 seed=$8 logged=$9
 # clean` removes such a folder where its process is gone, and only if it is of the same user.
 short=$(mktemp -d "/tmp/leadline-postgres-$$-XXXXXX" 2>/dev/null) || short=$PWD/socket
 socket=$short/of
-mkdir -p "$socket" && chmod 711 "$short" && chmod 700 "$socket" || exit 3
+mkdir -p "$socket" && : >"$short/.leadline-scratch" && chmod 711 "$short" && chmod 700 "$socket" || exit 3
 server="" child="" talk=""
 tidy() {
     trap '' INT TERM HUP

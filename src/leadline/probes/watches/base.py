@@ -53,11 +53,14 @@ class Lines:
             if self._stream is None:
                 return False
             try:
-                self._stream.write(orjson.dumps(line) + b"\n")
+                self._stream.write(self.encode(line))
                 self._stream.flush()
             except (OSError, TypeError):
                 return False
         return True
+
+    def encode(self, line: Mapping[str, Any]) -> bytes:
+        return orjson.dumps(line) + b"\n"
 
     def close(self) -> None:
         """Close the file before the folder is sealed."""
