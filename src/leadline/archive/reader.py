@@ -464,9 +464,11 @@ class Run:
 
 def unrestored(changes: Iterable[SettingChange]) -> tuple[tuple[SettingChange, ...], ...]:
     """The changes of each parameter that is not restored, since it was last as before the run."""
-    found: dict[tuple[str, str, str], list[SettingChange]] = {}
+    found: dict[tuple[str, ...], list[SettingChange]] = {}
     for change in changes:
-        key = (change.setting, change.cluster, change.parameter)
+        # A mark, which has no name, is one of its place: another user has another.
+        place = "" if change.parameter else change.value or ""
+        key = (change.setting, change.cluster, change.parameter, place)
         if change.step in (SettingStep.RESTORED, SettingStep.KEPT):
             found.pop(key, None)
         else:

@@ -469,7 +469,18 @@ def _reopened(
         target.inspect()
     writer = RunWriter.reopen(run.path, session=session)
     done, problems = remove_leftovers(run, writer, settings=allowed_settings)
-    for sentence in (*done, *problems):
+    for sentence in done:
+        echo_line(f"note: {sentence}", err=True)
+    if writer.run.unrestored:
+        writer.close()
+        # This session would take the changed values for those before the run.
+        raise LeadlineError(
+            errors.LEFT_BEHIND,
+            "settings that a killed session changed are not restored",
+            context=problems,
+            hint="when that is mended, resume the run again",
+        )
+    for sentence in problems:
         echo_line(f"note: {sentence}", err=True)
     return writer
 
