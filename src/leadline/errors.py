@@ -133,8 +133,8 @@ SETTING_NOT_CONSENTED = _kind(
 ARCHIVE_NOT_CONSENTED = _kind(
     "archive-not-consented",
     Exit.WRONG_REQUEST,
-    "An archived plan runs commands, writes files or sends a token, and `--allow-archived` does "
-    "not name it.",
+    "An archived plan changes a running system or sends a token, and `--allow-archived` does not "
+    "name it.",
 )
 SETTING_NOT_APPLIED = _kind(
     "setting-not-applied",

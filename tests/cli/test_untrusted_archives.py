@@ -207,7 +207,7 @@ def test_clean_by_a_copy_leaves_the_run_in_progress_alone(
     writer = RunWriter.reopen(run.path, session=this_session())
     copy = tmp_path / "backup" / run.path.name
     shutil.copytree(run.path, copy)
-    for arguments in (("clean", "--runs", copy.parent), ("run", "--resume", copy)):
+    for arguments in (("clean", copy), ("run", "--resume", copy)):
         refused = leadline(*arguments)
         assert refused.status == 2
         assert "error[run-not-resumable]" in refused.err
@@ -215,6 +215,48 @@ def test_clean_by_a_copy_leaves_the_run_in_progress_alone(
     writer.close()
     cleaned = leadline("clean", "--runs", copy.parent)
     assert cleaned.status == 0, cleaned.err
+    assert not folder.exists()
+
+
+def test_an_archive_that_cannot_be_read_does_not_keep_clean_from_the_others(
+    leadline: Leadline, killed: Killed, target: Path, tmp_path: Path
+) -> None:
+    run = killed()
+    (folder,) = target.iterdir()
+    runs = run.path.parent
+    for name in ("perf-1-pipe", "perf-9-pipe"):
+        shutil.copytree(run.path, runs / name)
+        (runs / name / layout.CREATED).unlink()
+        os.mkfifo(runs / name / layout.CREATED)
+    for name in ("perf-1-damaged", "perf-9-damaged"):
+        shutil.copytree(run.path, runs / name)
+        (runs / name / layout.MANIFEST).write_text("no JSON")
+    shutil.copytree(run.path, runs / "perf-1-missing")
+    (runs / "perf-1-missing" / layout.CREATED).unlink()
+    (runs / "perf-1-web").mkdir()
+    (runs / "perf-1-web" / layout.MANIFEST).write_text('{"name": "a page"}')
+    cleaned = leadline("clean")
+    assert cleaned.status == 4
+    assert f"{run.id}: removed what a killed session left" in cleaned.out
+    assert not folder.exists()
+    for name in ("perf-1-pipe", "perf-9-pipe", "perf-1-damaged", "perf-1-missing"):
+        assert f"{name}: " in cleaned.err
+    assert "perf-1-web" not in cleaned.err
+
+
+def test_clean_of_all_leaves_a_run_in_progress_alone(
+    leadline: Leadline, killed: Killed, target: Path
+) -> None:
+    run = killed()
+    (folder,) = target.iterdir()
+    writer = RunWriter.reopen(run.path, session=this_session())
+    cleaned = leadline("clean")
+    assert cleaned.status == 0
+    assert "is left alone: the run" in cleaned.err
+    assert leadline("clean", run.path).status == 2
+    assert folder.exists()
+    writer.close()
+    assert leadline("clean").status == 0
     assert not folder.exists()
 
 

@@ -258,7 +258,7 @@ def test_kill_9_at_any_moment_is_undone(
         changed += dump(ceph) != before
         if number % 3 == 1:
             # Restores, goes on, and is killed again.
-            child = started("run", "--resume", "@latest")
+            child = started("run", "--resume", "@latest", "--allow-archived", "level")
             time.sleep(chance.uniform(1, 4))
             child.kill()
             child.wait()
@@ -296,7 +296,7 @@ def test_a_resumed_run_restores_before_it_goes_on(
     assert len(only_run(tmp_path).unrestored) == 2  # the file, and the mark of its system
     shown = process("clean", "--dry-run")
     assert f"would restore level: {value}" in shown.out
-    resumed = process("run", "--resume", "@latest")
+    resumed = process("run", "--resume", "@latest", "--allow-archived", "level")
     assert resumed.status in (0, 1), resumed.err
     assert f"restored level: {value} to '5'" in resumed.err
     assert value.read_text() == "5\n"

@@ -424,6 +424,11 @@ class Run:
                 later = f", and {count_text(len(faults) - 1, 'line')} after it cannot be verified"
                 more = later if len(faults) > 1 else ""
                 yield name, f"line {faults[0]} is not as it was written{more}"
+        needed = {name for name in layout.JOURNALS if name in self.manifest.files}
+        needed |= {name for entry in self.written for name in entry.journals}
+        for name in sorted(needed):
+            if not os.path.lexists(self.path / name):
+                yield name, "is missing"
 
     @property
     def written(self) -> tuple[WrittenFiles, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from leadline import errors
+from leadline.archive import layout
 from leadline.archive.reader import Run
 from leadline.archive.runs import find_run, list_runs
 from leadline.archive.scrub import remove_interrupted
@@ -119,35 +121,50 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
     problems: list[str] = []
     clean, hint = True, _MENDED
     for run in selected:
-        left = _left_by(run)
-        if not (left or run.cleaning_unsealed or any(run.journal_faults())):
-            continue
-        clean = False
+        name = run.path.name
+        left: list[str] = []
         try:
+            if not _may_have_left(run):
+                continue
+            left = _left_by(run)
+            if not (left or run.cleaning_unsealed or any(run.journal_faults())):
+                continue
+            clean = False
             if dry_run:
                 require_intact(run)
                 for change in left:
-                    echo_line(f"{run.id}: would {change}")
+                    echo_line(f"{name}: would {change}")
                 continue
             with RunWriter.tidying(run.path) as writer:
                 done, remaining = remove_leftovers(
                     run, writer, choice.allow_drill, choice.allow_archived
                 )
         except LeadlineError as error:
-            if error.kind is not errors.ARCHIVE_DAMAGED:
+            if choice.run and error.kind is not errors.ARCHIVE_DAMAGED:
                 raise
-            hint = _DAMAGED
-            problems += [f"{run.id}: did not {change}" for change in left]
-            problems += [f"{run.id}: {line}" for line in (error.fact, *error.context)]
+            clean = False
+            if error.kind is errors.RUN_NOT_RESUMABLE:  # in progress: it removes its own
+                echo_line(f"note: {name} is left alone: {error.fact}", err=True)
+                continue
+            hint = _DAMAGED if error.kind is errors.ARCHIVE_DAMAGED else _MENDED
+            problems += [f"{name}: did not {change}" for change in left]
+            problems += [f"{name}: {line}" for line in (error.fact, *error.context)]
             continue
         for sentence in done:
-            echo_line(f"{run.id}: {sentence}")
-        problems += [f"{run.id}: {sentence}" for sentence in remaining]
+            echo_line(f"{name}: {sentence}")
+        problems += [f"{name}: {sentence}" for sentence in remaining]
     if clean:
         echo_line("nothing was left behind")
     _raise_if_any(problems, hint)
     if newer is not None:
         raise newer
+
+
+def _may_have_left(run: Run) -> bool:
+    """Return whether a folder has a journal, as every archive of a run; a folder with any other
+    `manifest.json` has none."""
+    journals = (*layout.JOURNALS, layout.DIGESTS)
+    return any(os.path.lexists(run.path / name) for name in journals)
 
 
 def _left_by(run: Run) -> list[str]:

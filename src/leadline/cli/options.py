@@ -220,8 +220,8 @@ ALLOW_ARCHIVED = click.option(
     "--allow-archived",
     multiple=True,
     metavar="SETTING|FILE",
-    help="Consent to commands or host files of this setting of an archived plan, or to sending "
-    "this token file; must name it exactly.",
+    help="Consent to this setting of an archived plan, or to sending this token file of it; must "
+    "name it exactly.",
 )
 
 

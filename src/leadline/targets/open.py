@@ -18,7 +18,6 @@ from leadline.engines.process import end_abandoned
 from leadline.errors import LeadlineError
 from leadline.plan import models
 from leadline.plan.models import Plan
-from leadline.plan.settings import Command, HostFile
 from leadline.plan.target_url import TargetKind
 from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import TargetAdapter
@@ -121,8 +120,8 @@ def open_targets(
 
 def check_archived(plan: Plan, consented: Sequence[str]) -> None:
     """Raise LeadlineError for what an archived plan does without consent, and for a consent to
-    anything else: settings that run commands or write files of hosts, and token files, which are
-    sent to an address of the plan."""
+    anything else: settings of running systems, and token files, which are sent to an address of
+    the plan."""
     needing = dict(_needing_consent(plan))
     for name in consented:
         if name not in needing:
@@ -145,10 +144,9 @@ def check_archived(plan: Plan, consented: Sequence[str]) -> None:
 def _needing_consent(plan: Plan) -> Iterator[tuple[str, tuple[str, list[str]]]]:
     """Yield what needs consent by its name, with the fact and what exactly would be done."""
     for setting in plan.settings:
-        change = setting.change
-        if isinstance(change, Command | HostFile):
-            does = change.model_dump(include={"apply", "read", "restore", "path", "hosts"})
-            fact = f"the archived setting {setting.name!r} runs commands or writes a file"
+        if not setting.option:
+            does = setting.change.model_dump(mode="json")
+            fact = f"the archived plan changes {setting.kind}, as the setting {setting.name!r}"
             yield setting.name, (fact, [f"{key}: {value}" for key, value in does.items() if value])
     servers = [cluster.prometheus for cluster in plan.clusters]
     for server in (*servers, *(plan.guard.prometheus if plan.guard is not None else ())):
