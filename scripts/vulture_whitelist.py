@@ -169,4 +169,3 @@ host_file  # a key of a setting, read by its name
 
 # Of records of an archive.
 salt  # makes the digest of a line of `undo.jsonl` say nothing of its content
-setting_changes  # what a run did to systems, without secrets: read by the tests of real systems

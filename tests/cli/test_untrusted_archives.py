@@ -31,6 +31,7 @@ from tests.cli.conftest import ERROR, Leadline
 
 Killed = Callable[..., Run]
 SECRET = "hunter2-restores"
+CHANGED = ("1\n", "2\n")
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +80,7 @@ def killed(trusted_plan: Path, recorded: Path, value: Path, tmp_path: Path) -> K
             def execute_or_die(*arguments: Any, **named: Any) -> Any:
                 nonlocal count
                 count += 1
-                if count > 1 and (not settings or value.read_text() != "5\n"):
+                if count > 1 and (not settings or value.read_text() in CHANGED):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return execute(*arguments, **named)
 
@@ -420,3 +421,20 @@ def test_a_dry_run_of_clean_says_all(leadline: Leadline, killed: Killed, value: 
     assert len(lines) == 3
     assert all(re.fullmatch(rf"{run.id}: would (remove|restore) .*", line) for line in lines)
     assert json.loads((run.path / layout.MANIFEST).read_text())["status"] == "running"
+
+
+def test_the_value_before_an_outsiders_change_is_kept_and_not_printed(
+    leadline: Leadline, killed: Killed, recorded: Path, value: Path
+) -> None:
+    value.write_text(f"apikey={SECRET}\n")
+    run = killed(own=setting("host_file", value))
+    value.write_text("of-another-user\n")
+    cleaned = leadline("clean", run.path)
+    assert cleaned.status == 4
+    assert SECRET not in cleaned.out + cleaned.err
+    done = resume(leadline, recorded, run, "--allow-archived", "own")
+    assert SECRET not in done.out + done.err
+    assert Run(run.path).complete
+    assert SECRET in (run.path / layout.UNDO).read_text()
+    assert value.read_text() == "of-another-user\n"
+    assert verify(Run(run.path)).ok

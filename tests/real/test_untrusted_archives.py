@@ -132,6 +132,27 @@ def test_no_folder_without_the_runs_mark_and_place_is_removed(
         assert str(folder) in ended.err
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("place", ["leadline.9.dat", "leadline.pgbench.dat/base", "a b"])
+def test_what_is_mounted_below_the_runs_folder_is_not_entered(
+    tmp_path: Path, clean: Cleaned, place: str
+) -> None:
+    home, target = tmp_path / "home", tmp_path / "target"
+    home.mkdir()
+    (home / "thesis.txt").write_text("precious")
+    folder = make(target / NAME, f"{MARK}\n")
+    (folder / place).mkdir(exist_ok=True)
+    sh("mount", "--bind", str(home), str(folder / place))
+    try:
+        entry = Created(target="t", path=str(folder), token=TOKEN)
+        ended = clean(entry, targets=(Target(name="t", url=f"dir:{target}"),))
+    finally:
+        sh("umount", str(folder / place))
+    assert ended.status == 4
+    assert "has something mounted in it" in ended.err
+    assert (home / "thesis.txt").read_text() == "precious"
+
+
 @pytest.mark.parametrize("token", ["", "f", TOKEN[8:]])
 def test_no_short_token_removes_a_folder(tmp_path: Path, clean: Cleaned, token: str) -> None:
     folder = make(tmp_path / "place" / own_name(RUN, token), f"{RUN} {token}\n")

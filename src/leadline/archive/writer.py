@@ -33,6 +33,7 @@ from leadline.archive.records import (
     Scrub,
     Session,
     SettingChange,
+    SettingStep,
     Stacks,
     TrialRecord,
     Unredacted,
@@ -328,6 +329,8 @@ class RunWriter:
         run = self.run
         place = self.path / layout.UNDO
         over = status is RunStatus.COMPLETE and not run.left_behind and not run.unrestored
+        # What another user has changed stays as it is: the value before is here alone.
+        over = over and all(change.step is not SettingStep.KEPT for change in run.setting_changes)
         if over and place.exists():
             if layout.UNDO in self._journals:
                 self._journals.pop(layout.UNDO).close()

@@ -59,7 +59,10 @@ def echo_line(text: str, *, err: bool = False, ended: bool = True) -> None:
 
 
 def echo_error(error: LeadlineError) -> None:
-    click.echo(str(error), err=True)
+    """Print an error on stderr; what tools say in its context may hold secrets."""
+    from leadline.inventory.redaction import redact_text
+
+    click.echo(redact_text(str(error)), err=True)
 
 
 def echo_rendered(text: str) -> None:

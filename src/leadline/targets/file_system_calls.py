@@ -142,6 +142,8 @@ def _empty(
 ) -> Mapping[str, Any]:
     """Remove what Leadline made in an open folder, the mark last. Return what stays, as `remove`;
     nothing if the folder is empty."""
+    if _has_mounts(folder):
+        return {"kept": "has something mounted in it"}
     written, whole = _read_mark(folder, mark), content.encode()
     inside = sorted(set(os.listdir(folder)) - {mark})
     if written is None and inside:
