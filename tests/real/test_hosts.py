@@ -437,7 +437,7 @@ def test_what_a_killed_session_left_on_hosts_is_removed(hosts: SshHosts, tmp_pat
         whole_plan=plan_with(Target(name="both", url=f"hosts:a,b:{at}")),
     )
     writer: Any = journal
-    other = SimpleNamespace(**{**vars(run), "id": "other"})
+    other: Any = SimpleNamespace(**{**vars(run), "id": "other"})
     removed, problems = remove_leftovers(other, writer)
     assert removed == []
     assert ["was kept" in told for told in problems] == [True, True]

@@ -244,9 +244,9 @@ def test_no_image_and_no_object_without_the_runs_name_and_mark_is_removed(
         assert left(tmp_path) == {entry.path for entry in entries} - gone
     finally:
         for space, name in spaces.items():
-            words = ("--pool", "rep3", "--namespace", space, "rm", name)
+            removal = ("--pool", "rep3", "--namespace", space, "rm", name)
             if space != names[5]:
-                sh(*access.command("rados", *words))
+                sh(*access.command("rados", *removal))
 
 
 @pytest.mark.root

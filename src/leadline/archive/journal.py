@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -128,6 +129,11 @@ class JournalFile:
     def __init__(self, path: Path, *, mode: int = 0o666) -> None:
         """Open or make the file. Raises OSError, also for a link."""
         new = not path.exists()
+        if not new and path.stat().st_nlink > 1:
+            # A backup of hard links keeps what it has.
+            copy = path.with_name(f".{path.name}.new")
+            shutil.copy2(path, copy)
+            copy.replace(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.open(path, flags, mode)
         with os.fdopen(os.dup(self._handle), "rb") as stream:

@@ -17,9 +17,11 @@ from leadline.archive.reader import Run
 from leadline.archive.records import (
     DerivedOperation,
     FileDigest,
+    Redactions,
     RunStatus,
     TrialStatus,
     WrittenFiles,
+    read_record,
 )
 from leadline.archive.trial import StoredTrial
 from leadline.errors import LeadlineError
@@ -238,6 +240,11 @@ def _check_digests(run: Run, problems: list[Discrepancy]) -> int:
                 problems.append(Discrepancy(path=extra, message="was not recorded by the run"))
         least = {name: size for entry in run.written for name, size in entry.journals.items()}
         least.setdefault(layout.DIGESTS, 1)
+        if (run.path / layout.REDACTIONS).exists():
+            try:
+                read_record(run.path / layout.REDACTIONS, Redactions)
+            except LeadlineError as error:
+                problems.append(_problem(layout.REDACTIONS, error))
         redacted = (layout.PLAN, *layout.JOURNALS)
         if any(layout.is_redacted(run.path / name) for name in redacted):
             least.setdefault(layout.UNDO, 1)

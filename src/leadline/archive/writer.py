@@ -511,9 +511,10 @@ def archive_errors(path: Path, hint: str = ROOM) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
         raise LeadlineError(
             errors.ARCHIVE_UNWRITABLE,
             f"the archive cannot be written: {error.strerror or error}",
             context=[str(error.filename or path)],
-            hint=hint,
+            hint="run it as the user who may write there" if denied else hint,
         ) from error

@@ -34,6 +34,7 @@ from leadline.cli.progress import progress
 from leadline.engines.choose import OneEngine, RealEngines
 from leadline.engines.replay import ReplayEngine
 from leadline.errors import Exit, LeadlineError
+from leadline.inventory.redaction import redact_text
 from leadline.lab.cluster import Lab
 from leadline.plan.expand import drop_targets, with_repeats
 from leadline.plan.loader import Overrides, load_plan
@@ -183,7 +184,7 @@ def _run_plan(
         trials = loaded.trials
         if resume is not None:
             trials = _to_do(find_run(resume, runs), retry_failed=retry_failed)
-        echo_rendered(_commands(loaded, trials, engines))
+        echo_rendered(redact_text(_commands(loaded, trials, engines)))
         return Exit.ANSWERED
 
     check_drills(loaded, options.allow_drill)

@@ -67,6 +67,9 @@ def run(
             with suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=1.0)
             return None, "", ""
+        except BaseException:  # an interrupt leaves no program behind
+            child.kill()
+            raise
         return child.returncode, out, err
 
 

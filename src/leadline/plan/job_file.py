@@ -248,7 +248,13 @@ def write_job_file(job_file: JobFile, place: Place) -> str:
     for section in parsed.sections:
         lines += ["", f"[{section.name}]"]
         for key, option in section.options.items():
-            if key != _FORMAT or place is Place.FILES:
+            if key == _FORMAT and place is Place.FILES and option.value is not None:
+                # A removal knows the files by that name.
+                begin, end = DATA_FILE.split("{job}")
+                known = option.value.startswith(begin) and option.value.endswith(end)
+                name = option.value if known else DATA_FILE.format(job=option.value)
+                lines.append(f"{_FORMAT}={name}")
+            elif key != _FORMAT:
                 lines.append(key if option.value is None else f"{key}={option.value}")
         if section.name != _GLOBAL and place is Place.FILES and _FORMAT not in section.merged:
             files = f"{own}.{numbers[section.name]}.$jobnum.$filenum"

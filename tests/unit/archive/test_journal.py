@@ -113,3 +113,14 @@ def test_a_full_disk_leaves_a_line_that_the_next_one_vouches_for(
     journal.append(ENTRIES[1])
     journal.close()
     assert read(path.read_bytes()) == ((*ENTRIES, ENTRIES[1]), ())
+
+
+def test_a_backup_of_hard_links_keeps_what_it_has(path: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup.jsonl"
+    backup.hardlink_to(path)
+    content = backup.read_bytes()
+    journal = JournalFile(path)
+    journal.append(ENTRIES[0])
+    journal.close()
+    assert backup.read_bytes() == content
+    assert read(path.read_bytes()) == ((*ENTRIES, ENTRIES[0]), ())

@@ -133,7 +133,7 @@ filename_format=leadline.HASH.2.$jobnum.$filenum.dat
 def test_a_device_has_no_names_of_files() -> None:
     text = "[a]\nruntime=1\nfilename_format=mine.$jobnum\n"
     assert "filename_format" not in write(text, Place.DEVICE)
-    assert "filename_format=mine.$jobnum" in write(text)
+    assert "filename_format=leadline.mine.$jobnum.dat" in write(text)
 
 
 def test_what_is_written_reads_as_it_was_meant() -> None:
