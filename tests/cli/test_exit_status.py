@@ -171,7 +171,7 @@ def test_2_consent_for_a_device_that_the_plan_does_not_name(
 ) -> None:
     arguments = ("--target", f"dir:{target}", *QUICK, "--replay", recorded)
     said = leadline("run", *arguments, "--destroy-data", "/dev/sda")
-    assert "'/dev/sda', which the plan does not name" in refused(said, 2, "usage")
+    assert "'/dev/sda', and the plan needs none for it" in refused(said, 2, "usage")
 
 
 def test_2_a_resume_takes_no_other_plan(quick: Quick, leadline: Leadline, target: Path) -> None:

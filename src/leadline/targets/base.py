@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from leadline import errors
@@ -58,6 +58,19 @@ def require_span(name: str, size_bytes: int, span_bytes: int, context: Sequence[
             context=context,
             hint="make the plan smaller with --size",
         )
+
+
+def refuse_other_consents(consented: Sequence[str], needed: Collection[str], noun: str) -> None:
+    """Raise LeadlineError(`usage`) for a consent that the plan does not need, as after a typing
+    error; `noun` says what the `needed` names are."""
+    for name in consented:
+        if name not in needed:
+            raise LeadlineError(
+                errors.USAGE,
+                f"consent was given for {name!r}, and the plan needs none for it",
+                context=[f"{noun}: {', '.join(needed) or 'none'}"],
+                hint="name it exactly as the plan does",
+            )
 
 
 class LastingTarget:

@@ -23,6 +23,7 @@ from leadline.plan.models import Plan, Target
 from leadline.runner.drill import wait_until_whole
 from leadline.runner.events import StopRequest
 from leadline.runner.ports import Event, Journal
+from leadline.targets.base import refuse_other_consents
 from leadline.targets.ceph_cluster import OpenCluster, is_lab_name
 from leadline.targets.host_drain import DrainedHost, bring_in, find_host, is_empty, take_out
 from leadline.units import format_duration
@@ -48,14 +49,7 @@ def check_drills(plan: Plan, allowed: Sequence[str]) -> None:
     it is a lab that the run brings up; `usage` for a name that is not in the plan; `lab-invalid`
     for an event that such a lab lacks."""
     needed = drill_consents(plan)
-    for name in allowed:
-        if name not in needed:
-            raise LeadlineError(
-                errors.USAGE,
-                f"consent was given for a drill on {name!r}, and the plan needs none there",
-                context=[f"consents that the plan needs: {', '.join(needed) or 'none'}"],
-                hint="name the cluster, or a target outside of clusters, exactly as the plan does",
-            )
+    refuse_other_consents(allowed, needed, "clusters and targets with a drill")
     drill = plan_drill(plan)
     if drill is None:
         return

@@ -23,6 +23,7 @@ from leadline.plan.volume_request import RunnerKind
 from leadline.runner.ports import TargetAdapter
 from leadline.settings.open import Parameters
 from leadline.settings.states import restore_unrestored
+from leadline.targets.base import refuse_other_consents
 from leadline.targets.ceph import CephfsTarget, RadosTarget, RbdTarget
 from leadline.targets.ceph_cluster import OpenCluster
 from leadline.targets.device import DeviceTarget
@@ -123,14 +124,7 @@ def check_archived(plan: Plan, consented: Sequence[str]) -> None:
     anything else: settings of running systems, and token files, which are sent to an address of
     the plan."""
     needing = dict(_needing_consent(plan))
-    for name in consented:
-        if name not in needing:
-            raise LeadlineError(
-                errors.USAGE,
-                f"consent was given for {name!r}, and the archived plan needs none for it",
-                context=[f"consents that it needs: {', '.join(needing) or 'none'}"],
-                hint="name a setting or a token file exactly as the plan does",
-            )
+    refuse_other_consents(consented, needing, "settings and token files of the archived plan")
     for name, (fact, context) in needing.items():
         if name not in consented:
             raise LeadlineError(
@@ -159,14 +153,7 @@ def check_restarts(plan: Plan, consented: Sequence[str]) -> None:
     """Raise LeadlineError for a setting that may restart daemons without consent, and for a consent
     to anything else."""
     restarting = [setting.name for setting in plan.settings if setting.restarts]
-    for name in consented:
-        if name not in restarting:
-            raise LeadlineError(
-                errors.USAGE,
-                f"consent was given for {name!r}, which restarts nothing",
-                context=[f"settings that may restart daemons: {', '.join(restarting) or 'none'}"],
-                hint="name a setting exactly as the plan does",
-            )
+    refuse_other_consents(consented, restarting, "settings that may restart daemons")
     for name in restarting:
         if name not in consented:
             raise LeadlineError(
@@ -216,20 +203,8 @@ def check_consents(plan: Plan, *, destroy: Sequence[str], overwrite: Sequence[st
             devices.append(url.location)
         elif url.kind is TargetKind.RBD and url.image:
             images.append(f"rbd:{url.location}")
-    for named, known in (
-        *((name, devices + images) for name in destroy),
-        *((name, devices) for name in overwrite),
-    ):
-        if named not in known:
-            raise LeadlineError(
-                errors.USAGE,
-                f"consent was given for {named!r}, which the plan does not name",
-                context=[
-                    f"devices of the plan: {', '.join(devices) or 'none'}",
-                    *([f"images of the plan: {', '.join(images)}"] if images else []),
-                ],
-                hint="name it exactly as the plan does",
-            )
+    refuse_other_consents(destroy, devices + images, "devices and images of the plan")
+    refuse_other_consents(overwrite, devices, "devices of the plan")
 
 
 def undo_drills(
