@@ -82,3 +82,10 @@ def test_go_modules_are_checked_against_their_sums() -> None:
             assert (folder / "go.sum").read_text().count("h1:") > 1, folder
     assert [line for line in lines(r"\"\$\{go\[@\]\}\" build") if "-mod=readonly" not in line] == []
     assert lines(r"GONOSUMDB|GONOSUMCHECK|GOFLAGS=.*-mod=mod|GOINSECURE|GONOSUM|GOSUMDB=off") == []
+
+
+def test_the_lock_is_that_of_the_project() -> None:
+    """Else every `uv run` of a user writes another one."""
+    command = (shutil.which("uv") or ".tools/bin/uv", "lock", "--check", "--offline")
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr

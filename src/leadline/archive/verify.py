@@ -77,11 +77,12 @@ def verify(run: Run, attempts: Iterable[StoredTrial] = ()) -> Verification:
         problems.append(Discrepancy(path=layout.CREATED, message=message))
     if manifest.status is not RunStatus.COMPLETE:
         message = (
-            f"the run was {_ENDS[manifest.status]}; `leadline run --resume` goes on with it"
+            f"the run was {_ENDS[manifest.status]}"
             if manifest.status in _ENDS
-            else "the run is not sealed: it is still going on, or was killed; "
-            "`leadline run --resume` goes on with it"
+            else "the run is not sealed: it is still going on, or was killed"
         )
+        if not problems:  # a damaged run is not resumed
+            message += "; `leadline run --resume` goes on with it"
         problems.append(Discrepancy(path=layout.MANIFEST, message=message))
     numbers = 0
     stored = set()

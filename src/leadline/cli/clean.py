@@ -33,7 +33,7 @@ from leadline.cli.output import echo_line
 from leadline.errors import Exit, LeadlineError
 from leadline.files import remove_abandoned
 from leadline.targets.drill import DRILL
-from leadline.targets.leftovers import is_own
+from leadline.targets.leftovers import is_own, kept_sentence
 from leadline.targets.open import remove_leftovers
 
 
@@ -134,6 +134,9 @@ def _clean_archived(choice: CleanOptions, folder: Path, *, dry_run: bool) -> Non
                 require_intact(run)
                 for change in left:
                     echo_line(f"{name}: would {change}")
+                for created in run.left_behind:
+                    if not is_own(run.whole_plan, run.id, created):
+                        problems.append(f"{name}: {kept_sentence(created)}")
                 continue
             with RunWriter.tidying(run.path) as writer:
                 done, remaining = remove_leftovers(
@@ -169,14 +172,17 @@ def _may_have_left(run: Run) -> bool:
 
 def _left_by(run: Run) -> list[str]:
     """What a removal of the leftovers of a run does, as phrases: `remove rbd:pool/image`."""
-    changes = []
-    for created in run.left_behind:
-        verb = "undo" if created.path.startswith(DRILL) else "remove"
-        own = is_own(run.whole_plan, run.id, created)
-        changes.append(f"{verb if own else 'keep, as it is not of this run,'} {created.path}")
-    for last in (steps[-1] for steps in run.unrestored):
-        what = last.parameter or "the mark of the run"
-        changes.append(f"restore {last.setting}: {what}")
+    changes = [
+        f"{'undo' if created.path.startswith(DRILL) else 'remove'} {created.path}"
+        for created in run.left_behind
+    ]
+    for steps in run.unrestored:
+        first, last = steps[0], steps[-1]
+        if last.parameter:
+            value = "unset" if first.before is None else repr(first.before)
+            changes.append(f"restore {last.setting}: {last.parameter} to {value}")
+        else:
+            changes.append(f"remove the mark of the run ({last.value or last.setting})")
     return changes
 
 

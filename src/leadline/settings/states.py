@@ -341,7 +341,10 @@ def restore_unrestored(
             place = mark.value if mark is not None else None
             if last.parameter == MARK:
                 if system not in failed:
-                    problems += _remove_mark(held, place or "", run, journal)
+                    remaining = _remove_mark(held, place or "", run, journal)
+                    problems += remaining
+                    if not remaining and not done:
+                        done.append(f"removed the mark of the run on {system}")
             elif last.setting in allowed or _is_claimed(held, setting, run):
                 kept = restore(held, journal)
                 problems += [kept] if kept else []
