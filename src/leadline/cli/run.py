@@ -184,7 +184,7 @@ def _run_plan(
         trials = loaded.trials
         if resume is not None:
             trials = _to_do(find_run(resume, runs), retry_failed=retry_failed)
-        echo_rendered(redact_text(_commands(loaded, trials, engines)))
+        echo_rendered(_commands(loaded, trials, engines))
         return Exit.ANSWERED
 
     check_drills(loaded, options.allow_drill)
@@ -549,7 +549,7 @@ def _commands(plan: Plan, trials: Sequence[Trial], engines: Engines) -> str:
         line = shlex.join(engine.command(job, Path("TRIAL")))
         parts.append(visible(f"# {trial.id} {cell.label}, repeat {trial.block + 1}"))
         parts += map(visible, f"{line}\n{text}".expandtabs(4).split("\n"))
-    return "\n".join(parts)
+    return redact_text("\n".join(parts))
 
 
 def _report(writer: RunWriter, outcome: Outcome, output: str, *, quiet: bool) -> Exit:
