@@ -216,12 +216,15 @@ def test_an_ordinary_job_file_has_results_of_its_own_options(
     # Leadline gives what fio's command line does, and names of files where the user gives none.
     for mine, theirs in zip(own, by_leadline, strict=True):
         added = dict(theirs.items() - mine.items())
-        assert mine.items() - theirs.items() <= {("directory", str(target.parent / "by-fio"))}
+        named = mine.get("filename_format")
+        lost = {("directory", str(target.parent / "by-fio")), ("filename_format", named)}
+        assert mine.items() - theirs.items() <= lost
         assert added.keys() <= {"directory", "lat_percentiles", "filename_format"}
-        assert re.fullmatch(
-            r"leadline\.[0-9a-f]{8}\.\d\.\$jobnum\.\$filenum\.dat|",
-            added.get("filename_format", ""),
-        )
+        if named is None:
+            pattern = r"leadline\.[0-9a-f]{8}\.\d\.\$jobnum\.\$filenum\.dat|"
+            assert re.fullmatch(pattern, added.get("filename_format", ""))
+        else:
+            assert theirs["filename_format"] == f"leadline.{named}.dat"
     assert list(target.iterdir()) == []
 
 

@@ -413,7 +413,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_trial(
         "run", "--target", f"dir:{mounted}", "--job-file", tmp_path / "slow.fio",
         "--repeats", "1", "--no-prefill",
     )  # fmt: skip
-    wait_for(lambda: list(mounted.glob("leadline-*/mine.0")))
+    wait_for(lambda: list(mounted.glob("leadline-*/leadline.mine.0.dat")))
     filler = mounted / "somebody-elses"
     fill(filler)
     out, err = child.communicate(timeout=60)
