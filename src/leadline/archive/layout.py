@@ -361,6 +361,7 @@ def remove_draft(folder: Path) -> None:
             shutil.rmtree(entry)
         elif entry.name != LOCK:
             entry.unlink()
+    sync_folder(folder)
     (folder / LOCK).unlink(missing_ok=True)
     folder.rmdir()
 

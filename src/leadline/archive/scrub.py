@@ -68,6 +68,7 @@ def scrub(run: Run, *, at: str) -> Scrubbed:
             _seal(run, staging, Scrub(at=at, leadline_version=__version__))
             _require_same_numbers(run, Run(staging))
             layout.sync_tree(staging)
+            sync_folder(path)  # its lock file shows whose it is when it is the one to be removed
             _exchange(staging, path)
             exchanged = True  # the lock is in the other folder now
             sync_folder(path.parent)
@@ -130,6 +131,7 @@ def _copy_clean(path: Path, staging: Path) -> tuple[str, ...]:
     """
     staging.mkdir(mode=0o700)
     (staging / layout.LOCK).touch()
+    sync_folder(staging)
     changed = []
     for name in (*layout.content_files(path), layout.MANIFEST):
         source, place = path / name, staging / name
