@@ -349,9 +349,9 @@ def is_draft(folder: Path) -> bool:
     has a lock file first, and nothing at its top that no archive has. Raises OSError."""
     if not folder.exists():
         return False
-    known = _TOP | {TEMPORARY.format(name) for name in _TOP}
+    expected = _TOP | {TEMPORARY.format(name) for name in _TOP}
     names = {entry.name for entry in folder.iterdir() if not _IMPORTING.fullmatch(entry.name)}
-    return not folder.is_symlink() and names <= known and (LOCK in names or not names)
+    return not folder.is_symlink() and names <= expected and (LOCK in names or not names)
 
 
 def remove_draft(folder: Path) -> None:

@@ -430,7 +430,7 @@ class Run:
             if not os.path.lexists(self.path / name):
                 yield name, "is missing"
 
-    @property
+    @cached_property
     def written(self) -> tuple[WrittenFiles, ...]:
         """The digests of files that sessions recorded, in their order. Raises
         LeadlineError(`archive-damaged`)."""

@@ -27,8 +27,10 @@ def new_id(at: datetime, name: str = "") -> str:
 
     The random part ends with a letter: a number at the end of an id is the user's.
     """
-    part = "".join(secrets.choice(_LETTERS + _DIGITS) for _ in range(4)) + secrets.choice(_LETTERS)
-    return "-".join(filter(None, (f"perf-{at:%Y%m%d-%H%M%S}-{part}", name)))
+    random_part = "".join(secrets.choice(_LETTERS + _DIGITS) for _ in range(4)) + secrets.choice(
+        _LETTERS
+    )
+    return "-".join(filter(None, (f"perf-{at:%Y%m%d-%H%M%S}-{random_part}", name)))
 
 
 def runs_folder(given: Path | None) -> Path:

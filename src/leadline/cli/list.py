@@ -28,11 +28,11 @@ def command(runs: Path, output: str) -> Exit:
     """
     from leadline.report.answers.run import list_output
 
-    found = list_output(sorted(list_runs(runs), key=age))
-    if not found.runs:
+    answer = list_output(sorted(list_runs(runs), key=age))
+    if not answer.runs:
         echo_line(f"no runs in {runs}", err=True)
     if output == "json":
-        print_json(found)
+        print_json(answer)
         return Exit.ANSWERED
     from leadline.report.render.rows import render_rows
 
@@ -45,7 +45,7 @@ def command(runs: Path, output: str) -> Exit:
             _few(run.targets) if output == "text" else ", ".join(run.targets),
             ", ".join(run.profiles),
         )
-        for run in found.runs
+        for run in answer.runs
     ]
     echo_rendered(render_rows(columns, rows, output))
     return Exit.ANSWERED

@@ -251,8 +251,8 @@ def write_job_file(job_file: JobFile, place: Place) -> str:
             if key == _FORMAT and place is Place.FILES and option.value is not None:
                 # A removal knows the files by that name.
                 begin, end = DATA_FILE.split("{job}")
-                known = option.value.startswith(begin) and option.value.endswith(end)
-                name = option.value if known else DATA_FILE.format(job=option.value)
+                has_form = option.value.startswith(begin) and option.value.endswith(end)
+                name = option.value if has_form else DATA_FILE.format(job=option.value)
                 lines.append(f"{_FORMAT}={name}")
             elif key != _FORMAT:
                 lines.append(key if option.value is None else f"{key}={option.value}")
